@@ -1,11 +1,13 @@
 package readapi_test
 
 import (
+	"encoding/xml"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -13,7 +15,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// hostileTitles are texts that a page must show unchanged.
+// hostileTitles are texts that a page must show unchanged, except for characters that HTML forbids.
 var hostileTitles = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
 	`</title></textarea></style></script>--><svg/onload=alert(1)>`,
@@ -78,7 +80,72 @@ func TestHostileTextIsText(t *testing.T) {
 	}
 }
 
-// normalise replaces line ends as an HTML parser does.
+// normalise replaces line ends as an HTML parser does, and the characters that HTML forbids.
 func normalise(text string) string {
-	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+	return strings.Map(func(r rune) rune {
+		if forbidden(r) {
+			return '\ufffd'
+		}
+		return r
+	}, strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text))
+}
+
+// forbidden reports whether neither a page nor a feed may have r (https://html.spec.whatwg.org/#text-content).
+func forbidden(r rune) bool {
+	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r", r) || unicode.Is(unicode.Noncharacter_Code_Point, r)
+}
+
+// TestForbiddenCharacters: whatever characters partners send, pages and feeds have only those that HTML and XML allow.
+// The JSON has what was sent.
+func TestForbiddenCharacters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var all strings.Builder
+	for r := rune(1); r < 0xa0; r++ {
+		all.WriteRune(r)
+	}
+	for plane := rune(0); plane <= unicode.MaxRune; plane += 0x10000 {
+		all.WriteString(string([]rune{plane | 0xfffd, plane | 0xfffe, plane | 0xffff}))
+	}
+	for r := rune(0xfdcf); r <= 0xfdf0; r++ { // with the characters before and after the noncharacters
+		all.WriteRune(r)
+	}
+	content := all.String() + "\u00a0\ud7ff\ue000\U00010000"
+	short := "\x01\x7f\u0085\ufffe\ufdd0\U0010ffff é"
+	novel := w.novel(t, "A"+short, func(e *events.NovelCreated) {
+		e.Slug, e.Author, e.Synopsis, e.Genres, e.Language = "a", short, content, []string{short}, short
+	})
+	comment := &events.Comment{ExternalUUID: "u", Username: short, Content: content}
+	w.comment(t, novel, events.PostImported{Comment: comment})
+	w.project(t)
+	w.exec(t, `UPDATE integrations SET name = $1`, short)
+	for _, path := range []string{
+		"/", "/novels", "/novels?genre=" + url.QueryEscape(short) + "&q=" + url.QueryEscape(short), "/novels/a",
+		"/novels/a/discussion", "/novels/a/discussion?chapter=" + url.QueryEscape(short), "/feed.atom", "/novels/a/feed.atom",
+	} {
+		for _, r := range w.get(t, path).Body.String() {
+			if forbidden(r) {
+				t.Errorf("%s has %U", path, r)
+			}
+		}
+	}
+	if shown := checkPage(t, w, "/novels/a/discussion"); !shows(shown, "div.text", normalise(content)) ||
+		!shows(shown, "bdi", normalise(short)) {
+		t.Error("the discussion does not show the allowed characters")
+	}
+	var feed struct {
+		Entries []struct {
+			Content string `xml:"content"`
+		} `xml:"entry"`
+	}
+	before, after, _ := strings.Cut(content, "\r") // which XML escapes and therefore keeps
+	want := normalise(before) + "\r" + normalise(after)
+	if err := xml.Unmarshal(w.get(t, "/feed.atom").Body.Bytes(), &feed); err != nil || len(feed.Entries) != 1 ||
+		feed.Entries[0].Content != want {
+		t.Errorf("the feed has %q, %v", feed.Entries, err)
+	}
+	if got := read[discussionAnswer](t, w, "/api/novels/a/discussion"); *got.Items[0].Content != content ||
+		got.Items[0].Author.DisplayName != short {
+		t.Errorf("the JSON has %q by %q", *got.Items[0].Content, got.Items[0].Author.DisplayName)
+	}
 }

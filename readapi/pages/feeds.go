@@ -161,7 +161,7 @@ func xmlOf(contentType string, read func(ctx context.Context, r *http.Request) (
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", contentType, err)
 		}
-		return append([]byte(xml.Header), encoded...), nil
+		return withoutControls(append([]byte(xml.Header), encoded...)), nil
 	}
 }
 

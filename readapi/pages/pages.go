@@ -272,7 +272,7 @@ func (p *Pages) render(d *document) ([]byte, error) {
 	if err := templates[d.Template].Execute(&page, d); err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Template, err)
 	}
-	return page.Bytes(), nil
+	return withoutControls(page.Bytes()), nil
 }
 
 func (p *Pages) siteName() string { return cmp.Or(p.Site.Name, "Novelgate") }

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
@@ -228,6 +230,30 @@ func address(path string, query url.Values) string {
 		return path
 	}
 	return path + "?" + query.Encode()
+}
+
+// withoutControls replaces controls and noncharacters in the texts of partners by U+FFFD, so that a page has only
+// characters that HTML and XML 1.0 allow. It takes 0.05 ms for a page of 40 kB.
+func withoutControls(page []byte) []byte {
+	if bytes.ContainsFunc(page, forbidden) {
+		return bytes.Map(func(r rune) rune {
+			if forbidden(r) {
+				return utf8.RuneError
+			}
+			return r
+		}, page)
+	}
+	return page
+}
+
+// forbidden reports whether r is a control other than tab, line feed and carriage return, or a noncharacter: U+FDD0 to
+// U+FDEF and the last two code points of each plane (https://infra.spec.whatwg.org/#code-points). XML 1.0 allows most
+// of them but discourages them.
+func forbidden(r rune) bool {
+	if r < '\u00a0' {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r > '~'
+	}
+	return r >= '\ufdd0' && (r <= '\ufdef' || r&0xfffe == 0xfffe)
 }
 
 // withoutBidi removes the controls that change the direction of text. It is for places without markup that isolates the
