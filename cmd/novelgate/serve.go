@@ -17,10 +17,10 @@ import (
 	"golang.org/x/net/netutil"
 
 	"novelgate/commands"
-	"novelgate/commands/admin"
 	"novelgate/commands/bulk"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
@@ -133,7 +133,7 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 		Logger: logger, Timeout: c.RequestTimeout, Now: env.now,
 		Metrics:  registered(s.metrics, web.NewMetrics()),
 		Readers:  registered(s.metrics, web.NewReaders(c.Readers)),
-		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, readapi.Problem, history.Problem},
+		Problems: []func(error) *problem.Error{commands.Problem, staff.Problem, readapi.Problem, history.Problem},
 	}
 	router := mux.NewRouter().SkipClean(true) // cleaning a path would redirect a POST
 	health := &readapi.Health{Draining: s.draining.Load}
@@ -259,7 +259,7 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		&changes.API{
 			Kit: s.kit, Feed: &changes.Feed{DB: s.pools.Read}, Partners: partners, Draining: s.draining.Load,
 		},
-		&admin.API{Kit: s.kit, Staff: staffUsers, Pool: pool},
+		&staff.API{Kit: s.kit, Staff: staffUsers, Pool: pool},
 		&history.API{Kit: s.kit, DB: s.pools.History, Wake: s.wake, Draining: s.draining.Load, Staff: staffUsers})
 	return parts, api, nil
 }

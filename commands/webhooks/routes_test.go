@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/internal/testdb"
 )
@@ -269,7 +268,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		}
 	}
 	store := d.api.Store
-	if _, err := store.Switch(t.Context(), w.ID, false, "staff:ada", " "); err != staff.ErrReasonRequired { //nolint:errorlint // as it is
+	if _, err := store.Switch(t.Context(), w.ID, false, "staff:ada", " "); err != webhooks.ErrReasonRequired { //nolint:errorlint // as it is
 		t.Errorf("without a reason: %v", err)
 	}
 	off, err := store.Switch(t.Context(), w.ID, false, "staff:ada", "abuse")

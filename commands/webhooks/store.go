@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/commands/staff"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
 )
@@ -179,13 +178,16 @@ const disableSQL = `UPDATE webhooks AS w SET disabled = 'staff', disabled_at = n
     disabled_by = $3, holder = NULL
 WHERE webhook_id = $1 RETURNING ` + columns
 
+// ErrReasonRequired refuses to disable a webhook without a reason.
+var ErrReasonRequired = errors.New("a reason is required")
+
 // Switch disables or enables a webhook for staff.
 func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason string) (StaffWebhook, error) {
 	if on {
 		return s.queryWebhook(ctx, "enable webhook", changeSQL, id, uuid.Nil, nil, nil, false, true, nil)
 	}
 	if strings.TrimSpace(reason) == "" {
-		return StaffWebhook{}, staff.ErrReasonRequired
+		return StaffWebhook{}, ErrReasonRequired
 	}
 	return s.queryWebhook(ctx, "disable webhook", disableSQL, id, reason, actor)
 }

@@ -134,7 +134,7 @@ func TestEveryCommandOfStaffNeedsAKey(t *testing.T) {
 }
 
 // TestRepeatedCommandOfStaff: a repetition with the key changes nothing and reports the current state, also with
-// another key of the same person; of concurrent requests one is carried out. Package admin tests all other commands.
+// another key of the same person; of concurrent requests one is carried out. Package staff tests all other commands.
 func TestRepeatedCommandOfStaff(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)

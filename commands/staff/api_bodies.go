@@ -1,4 +1,4 @@
-package admin
+package staff
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"novelgate/commands/staff"
 	"novelgate/internal/web"
 )
 
@@ -31,8 +30,8 @@ type reasonBody struct {
 // moderate returns the operation that executes a command on the object in the path. name returns the identifier of the
 // object. For a retry, current returns the present state of the object.
 func moderate[N, T any](
-	name func(c *call) N, command func(s *staff.Staff, ctx context.Context, name N, reason string) (T, error),
-	current func(s *staff.Staff, ctx context.Context, name N) (T, error),
+	name func(c *call) N, command func(s *Staff, ctx context.Context, name N, reason string) (T, error),
+	current func(s *Staff, ctx context.Context, name N) (T, error),
 ) operation {
 	return withBody(func(ctx context.Context, c *call, body reasonBody) (*web.Answer, error) {
 		result, err := command(c.staff, ctx, name(c), body.Reason)
@@ -51,7 +50,7 @@ func answer(body any, err error) (*web.Answer, error) {
 func (c *call) commandAnswer(
 	status int, result any, err error, current func(stream uuid.UUID) (any, error),
 ) (*web.Answer, error) {
-	var replayed *staff.ReplayedError
+	var replayed *ReplayedError
 	if !errors.As(err, &replayed) {
 		return &web.Answer{Status: status, Body: result}, err
 	}

@@ -1,4 +1,4 @@
-package admin
+package staff
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/aggregates/principal"
-	"novelgate/commands/staff"
+	"novelgate/commands/webhooks"
 	"novelgate/internal/problem"
 )
 
@@ -24,14 +24,14 @@ func Problem(err error) *problem.Error {
 		return problem.New(problem.CodeInvalidTransition, problem.Sentence(err))
 	case errors.As(err, &edit):
 		return problem.New(problem.CodeConflict, problem.Sentence(err))
-	case errors.Is(err, staff.ErrNameTaken):
+	case errors.Is(err, ErrNameTaken):
 		return problem.New(problem.CodeConflict, "An integration of this name exists already.")
 	case errors.Is(err, principal.ErrKeyRevoked):
 		return problem.New(problem.CodeConflict, "The key is revoked already.")
 	case errors.Is(err, principal.ErrNotFound), errors.Is(err, principal.ErrKeyNotFound),
-		errors.Is(err, staff.ErrNoSuchNovel):
+		errors.Is(err, ErrNoSuchNovel):
 		return problem.ErrNotFound.WithDetail("There is no such integration, key or novel.")
-	case errors.Is(err, staff.ErrNoSuchAuthor):
+	case errors.Is(err, ErrNoSuchAuthor):
 		return problem.ErrNotFound.WithDetail("This author has not commented, and nothing was decided about them.")
 	case errors.Is(err, post.ErrNotFound):
 		return problem.ErrNotFound.WithDetail("There is no such post.")
@@ -47,13 +47,14 @@ func Problem(err error) *problem.Error {
 		return invalidLimits(limit.Operations)
 	case errors.Is(err, principal.ErrExpiryPassed):
 		return invalid("expiresInSeconds", err)
-	case errors.Is(err, staff.ErrReasonRequired), errors.Is(err, staff.ErrReasonInvalid):
+	case errors.Is(err, ErrReasonRequired), errors.Is(err, webhooks.ErrReasonRequired),
+		errors.Is(err, ErrReasonInvalid):
 		return invalid("reason", err)
-	case errors.Is(err, staff.ErrTitleInvalid):
+	case errors.Is(err, ErrTitleInvalid):
 		return invalid("novel", err) // the member with the title
-	case errors.Is(err, staff.ErrHasKey):
+	case errors.Is(err, ErrHasKey):
 		return problem.New(problem.CodeInvalidRequest, problem.Sentence(err))
-	case errors.Is(err, staff.ErrBusy): // an erasure that continues when it is repeated
+	case errors.Is(err, ErrBusy): // an erasure that continues when it is repeated
 		return problem.Unavailable(time.Second).WithCause(err)
 	default:
 		return nil

@@ -1,4 +1,4 @@
-package admin
+package staff
 
 import (
 	"github.com/google/uuid"

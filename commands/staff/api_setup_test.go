@@ -1,4 +1,4 @@
-package admin_test
+package staff_test
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/aggregates/principal"
-	"novelgate/commands/admin"
 	"novelgate/commands/staff"
 	"novelgate/internal/auth"
 	"novelgate/internal/problem"
@@ -27,7 +25,7 @@ import (
 // fixture is the admin API on its own database, with a key of every kind.
 type fixture struct {
 	sent                   int // number of requests by post
-	api                    *admin.API
+	api                    *staff.API
 	handler                http.Handler
 	kit                    *web.Kit
 	keys                   *auth.Keys
@@ -48,9 +46,9 @@ func newFixture(t *testing.T) *fixture {
 	}
 	d.kit = &web.Kit{
 		Logger:  slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{admin.Problem},
+		Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{staff.Problem},
 	}
-	d.api = &admin.API{Staff: auth.NewStaff(d.kit, d.keys), Pool: pool, Kit: d.kit}
+	d.api = &staff.API{Staff: auth.NewStaff(d.kit, d.keys), Pool: pool, Kit: d.kit}
 	router := mux.NewRouter().SkipClean(true)
 	d.api.Register(router)
 	d.handler = d.kit.Handler(router, nil)
@@ -154,5 +152,3 @@ func (d *fixture) post(t *testing.T, path, body string) answer {
 	d.sent++
 	return d.send(t, d.ada, http.MethodPost, path, fmt.Sprint("post-", d.sent), body)
 }
-
-func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }

@@ -1,4 +1,4 @@
-package admin
+package staff
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/principal"
-	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/auth"
 	"novelgate/internal/problem"
@@ -48,7 +47,7 @@ func (s settings) change() principal.Change {
 
 // createdIntegration is the response to POST on integrations. apiKey is null for a retry.
 type createdIntegration struct {
-	staff.Integration
+	Integration
 	KeyID  uuid.UUID `json:"keyId"`
 	APIKey *string   `json:"apiKey"`
 }
@@ -60,7 +59,7 @@ func createIntegration(ctx context.Context, c *call, body settings) (*web.Answer
 		return nil, problem.InvalidField("name", "is required")
 	}
 	made, err := c.staff.CreateIntegration(ctx, *body.Name, body.change())
-	var replayed *staff.ReplayedError
+	var replayed *ReplayedError
 	mismatch := false
 	if errors.As(err, &replayed) {
 		mismatch = replayed.Mismatch
@@ -86,8 +85,8 @@ func createIntegration(ctx context.Context, c *call, body settings) (*web.Answer
 func listIntegrations(ctx context.Context, c *call) (*web.Answer, error) {
 	const list = "i"
 	limit, after := c.limit(), c.idCursor(list)
-	return paginate(c, list, limit, func(i *staff.Integration) string { return i.ID.String() },
-		func() ([]staff.Integration, error) { return c.staff.ListIntegrations(ctx, after, limit+1) })
+	return paginate(c, list, limit, func(i *Integration) string { return i.ID.String() },
+		func() ([]Integration, error) { return c.staff.ListIntegrations(ctx, after, limit+1) })
 }
 
 func showIntegration(ctx context.Context, c *call) (*web.Answer, error) {
@@ -143,8 +142,8 @@ type issuedKey struct {
 
 // keyAnswer returns the answer with a new key and its secret. For a retry it returns the recorded key without the
 // secret.
-func (c *call) keyAnswer(issued staff.Key, secret auth.Secret, err error) (*web.Answer, error) {
-	var replayed *staff.ReplayedError
+func (c *call) keyAnswer(issued Key, secret auth.Secret, err error) (*web.Answer, error) {
+	var replayed *ReplayedError
 	switch {
 	case err == nil:
 		return &web.Answer{Status: http.StatusCreated, Body: issuedKey{
@@ -165,7 +164,7 @@ func (c *call) keyAnswer(issued staff.Key, secret auth.Secret, err error) (*web.
 func listKeys(ctx context.Context, c *call) (*web.Answer, error) {
 	list := "k" + string(c.id[:])
 	limit, after := c.limit(), c.idCursor(list)
-	return paginate(c, list, limit, func(k *staff.Key) string { return k.ID.String() }, func() ([]staff.Key, error) {
+	return paginate(c, list, limit, func(k *Key) string { return k.ID.String() }, func() ([]Key, error) {
 		if _, err := c.staff.Integration(ctx, c.id.String()); err != nil {
 			return nil, err
 		}

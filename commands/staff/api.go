@@ -1,6 +1,4 @@
-// Package admin serves the routes for staff below /api/admin. It parses requests and calls package staff, like the
-// command line. docs/staff.md and docs/openapi.yaml describe the routes.
-package admin
+package staff
 
 import (
 	"bytes"
@@ -14,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/principal"
-	"novelgate/commands/staff"
 	"novelgate/internal/auth"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
@@ -65,13 +62,13 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodGet, "/api/admin/novels", listNovels, "", []string{"state", "owner", "text", "limit", "cursor"}},
 		{http.MethodGet, novelPath, showNovel, "", nil},
 		{http.MethodPatch, novelPath, editNovel, "", nil},
-		{http.MethodPost, novelPath + "/approve", moderateNovel((*staff.Staff).ApproveByID), "novels/*/approve", nil},
-		{http.MethodPost, novelPath + "/reject", moderateNovel((*staff.Staff).RejectByID), "novels/*/reject", nil},
-		{http.MethodPost, novelPath + "/publish", moderateNovel((*staff.Staff).PublishByID), "novels/*/publish", nil},
+		{http.MethodPost, novelPath + "/approve", moderateNovel((*Staff).ApproveByID), "novels/*/approve", nil},
+		{http.MethodPost, novelPath + "/reject", moderateNovel((*Staff).RejectByID), "novels/*/reject", nil},
+		{http.MethodPost, novelPath + "/publish", moderateNovel((*Staff).PublishByID), "novels/*/publish", nil},
 
 		{http.MethodGet, postPath, showPost, "", nil},
-		{http.MethodPost, postPath + "/hide", moderatePost((*staff.Staff).HidePost), "posts/*/hide", nil},
-		{http.MethodPost, postPath + "/restore", moderatePost((*staff.Staff).RestorePost), "posts/*/restore", nil},
+		{http.MethodPost, postPath + "/hide", moderatePost((*Staff).HidePost), "posts/*/hide", nil},
+		{http.MethodPost, postPath + "/restore", moderatePost((*Staff).RestorePost), "posts/*/restore", nil},
 
 		{http.MethodGet, "/api/admin/webhooks", listWebhooks, "", []string{"integration"}},
 		{http.MethodPut, webhookPath + "/disabled", switchWebhook(false), "", nil},
@@ -84,14 +81,14 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodDelete, authorPath, eraseAuthor, "", []string{"reason"}},
 		{http.MethodPut, authorPath + "/member", withBody(linkAuthor), "", nil},
 		{http.MethodDelete, authorPath + "/member", unlinkAuthor, "", []string{"reason"}},
-		{http.MethodPost, authorPath + "/block", moderateAuthor((*staff.Staff).BlockAuthor), "authors/*/block", nil},
-		{http.MethodPost, authorPath + "/unblock", moderateAuthor((*staff.Staff).UnblockAuthor), "authors/*/unblock", nil},
+		{http.MethodPost, authorPath + "/block", moderateAuthor((*Staff).BlockAuthor), "authors/*/block", nil},
+		{http.MethodPost, authorPath + "/unblock", moderateAuthor((*Staff).UnblockAuthor), "authors/*/unblock", nil},
 		{
-			http.MethodPost, authorPath + "/hide-posts", moderateAuthor((*staff.Staff).HideAuthorPosts),
+			http.MethodPost, authorPath + "/hide-posts", moderateAuthor((*Staff).HideAuthorPosts),
 			"authors/*/hide-posts", nil,
 		},
 		{
-			http.MethodPost, authorPath + "/restore-posts", moderateAuthor((*staff.Staff).RestoreAuthorPosts),
+			http.MethodPost, authorPath + "/restore-posts", moderateAuthor((*Staff).RestoreAuthorPosts),
 			"authors/*/restore-posts", nil,
 		},
 	} {
@@ -103,9 +100,9 @@ func (a *API) Register(router *mux.Router) {
 type call struct {
 	*auth.Call[*auth.StaffUser]
 	query  *web.Query
-	staff  *staff.Staff
-	id     uuid.UUID        // id of the object in the path; for an author, of the integration
-	author staff.AuthorName // in the path
+	staff  *Staff
+	id     uuid.UUID  // id of the object in the path; for an author, of the integration
+	author AuthorName // in the path
 }
 
 // operation executes a request.
@@ -131,7 +128,7 @@ func (a *API) handler(rt route) http.Handler {
 		if c.query, err = web.ReadStrictQuery(c.Request.URL, rt.query...); err != nil {
 			return nil, err
 		}
-		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.Caller.Name, Now: a.Now}
+		c.staff = &Staff{Pool: a.Pool, Actor: "staff:" + c.Caller.Name, Now: a.Now}
 		if err := c.readPath(); err != nil {
 			return nil, err
 		}
@@ -159,7 +156,7 @@ func (c *call) readPath() (err error) {
 
 // delivery returns the delivery that makes a command idempotent; nil for a route without a source. The scope of an
 // Idempotency-Key is the staff user, the operation and its object.
-func (c *call) delivery(ctx context.Context, source string) (*staff.Delivery, error) {
+func (c *call) delivery(ctx context.Context, source string) (*Delivery, error) {
 	if source == "" {
 		return nil, nil
 	}
@@ -177,7 +174,7 @@ func (c *call) delivery(ctx context.Context, source string) (*staff.Delivery, er
 	}
 	canonical := jsontext.Value(bytes.Clone(c.Body))
 	_ = canonical.Canonicalize() // the operation refuses an invalid body
-	return &staff.Delivery{
+	return &Delivery{
 		Key: key, Source: "staff/" + c.Caller.ID.String() + "/" + strings.Replace(source, "*", object.String(), 1),
 		Canonical: canonical,
 	}, nil

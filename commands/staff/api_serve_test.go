@@ -1,4 +1,4 @@
-package admin_test
+package staff_test
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"novelgate/commands/admin"
 	"novelgate/commands/staff"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
@@ -84,7 +83,7 @@ func TestDefectIsNoOutage(t *testing.T) {
 // TestBusyErasureIsRetryable: another erasure of the author may be under way.
 func TestBusyErasureIsRetryable(t *testing.T) {
 	t.Parallel()
-	p := admin.Problem(fmt.Errorf("erase: %w", staff.ErrBusy))
+	p := staff.Problem(fmt.Errorf("erase: %w", staff.ErrBusy))
 	if p.Code != problem.CodeUnavailable || p.RetryAfter == 0 {
 		t.Errorf("%+v", p)
 	}

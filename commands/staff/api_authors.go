@@ -1,17 +1,16 @@
-package admin
+package staff
 
 import (
 	"context"
 
-	"novelgate/commands/staff"
 	"novelgate/internal/web"
 )
 
 // moderateAuthor returns the operation of a staff action on an author.
 func moderateAuthor(
-	command func(s *staff.Staff, ctx context.Context, name staff.AuthorName, reason string) (staff.Author, error),
+	command func(s *Staff, ctx context.Context, name AuthorName, reason string) (Author, error),
 ) operation {
-	return moderate(func(c *call) staff.AuthorName { return c.author }, command, (*staff.Staff).Author)
+	return moderate(func(c *call) AuthorName { return c.author }, command, (*Staff).Author)
 }
 
 // link is the body of PUT on the member of an author.
@@ -41,10 +40,10 @@ func showAuthor(ctx context.Context, c *call) (*web.Answer, error) {
 func listAuthors(ctx context.Context, c *call) (*web.Answer, error) {
 	list := "a" + string(c.id[:])
 	limit := c.limit()
-	filter := staff.AuthorFilter{
+	filter := AuthorFilter{
 		IntegrationID: c.id, After: c.textCursor(list), Limit: limit + 1,
 		Linked: c.query.Bool("linked"), Blocked: c.query.Bool("blocked"),
 	}
-	return paginate(c, list, limit, func(a *staff.Author) string { return a.ExternalUUID },
-		func() ([]staff.Author, error) { return c.staff.ListAuthors(ctx, filter) })
+	return paginate(c, list, limit, func(a *Author) string { return a.ExternalUUID },
+		func() ([]Author, error) { return c.staff.ListAuthors(ctx, filter) })
 }

@@ -1,4 +1,4 @@
-package admin
+package staff
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/request"
-	"novelgate/commands/staff"
 	"novelgate/internal/web"
 )
 
@@ -50,21 +49,21 @@ func rejectTitle(ctx context.Context, c *call, body rejection) (*web.Answer, err
 
 // moderateNovel returns the operation that moves a novel to another state.
 func moderateNovel(
-	command func(s *staff.Staff, ctx context.Context, id uuid.UUID, reason string) (staff.Novel, error),
+	command func(s *Staff, ctx context.Context, id uuid.UUID, reason string) (Novel, error),
 ) operation {
-	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).NovelByID)
+	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*Staff).NovelByID)
 }
 
 func listNovels(ctx context.Context, c *call) (*web.Answer, error) {
 	const list = "t" // by title
 	limit := c.limit()
-	filter := staff.NovelFilter{
+	filter := NovelFilter{
 		State: novel.State(c.query.OneOf("state", string(novel.Pending), string(novel.Approved),
 			string(novel.Published), string(novel.Rejected), string(novel.Free))),
 		Owner: c.query.Text("owner"), Text: c.query.Text("text"), After: c.textCursor(list), Limit: limit + 1,
 	}
 	switch filter.Owner {
-	case "", staff.Host, staff.NoOwner:
+	case "", Host, NoOwner:
 	default:
 		id, err := uuid.Parse(filter.Owner)
 		if err != nil {
@@ -72,8 +71,8 @@ func listNovels(ctx context.Context, c *call) (*web.Answer, error) {
 		}
 		filter.Owner = id.String()
 	}
-	return paginate(c, list, limit, func(n *staff.Novel) string { return n.FoldedTitle },
-		func() ([]staff.Novel, error) { return c.staff.ListNovels(ctx, filter) })
+	return paginate(c, list, limit, func(n *Novel) string { return n.FoldedTitle },
+		func() ([]Novel, error) { return c.staff.ListNovels(ctx, filter) })
 }
 
 func showNovel(ctx context.Context, c *call) (*web.Answer, error) {
@@ -82,9 +81,9 @@ func showNovel(ctx context.Context, c *call) (*web.Answer, error) {
 
 // moderatePost returns the operation that hides or restores a post.
 func moderatePost(
-	command func(s *staff.Staff, ctx context.Context, id uuid.UUID, reason string) (staff.Post, error),
+	command func(s *Staff, ctx context.Context, id uuid.UUID, reason string) (Post, error),
 ) operation {
-	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).Post)
+	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*Staff).Post)
 }
 
 func showPost(ctx context.Context, c *call) (*web.Answer, error) {
