@@ -134,7 +134,7 @@ func (b *bulk) attempt(ctx context.Context) error {
 		var outcome struct {
 			Line int `json:"line"`
 			Outcome
-			RetryAfter int `json:"retryAfter"`
+			RetryAfter int64 `json:"retryAfter"`
 		}
 		err := outcomes.Decode(&outcome)
 		_, isSyntax := errors.AsType[*json.SyntaxError](err)
@@ -153,7 +153,7 @@ func (b *bulk) attempt(ctx context.Context) error {
 		answered++
 		if outcome.Err != nil && outcome.Err.Retryable {
 			remaining = append(remaining, line)
-			outcome.Err.retryAfter = time.Duration(outcome.RetryAfter) * time.Second
+			outcome.Err.retryAfter = pauseOf(outcome.RetryAfter)
 			if refused == nil || refused.retryAfter < outcome.Err.retryAfter {
 				refused = outcome.Err
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -58,6 +59,11 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	}
 	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("base URL %q: want http(s)://host", u.Redacted())
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, fmt.Errorf("base URL %q: want a port from 1 to 65535", u.Redacted())
+		}
 	}
 	if !visible(key) {
 		return nil, errors.New("API key: want 1 to 255 visible ASCII characters")

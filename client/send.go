@@ -235,11 +235,19 @@ func newError(response *http.Response, body []byte) *Error {
 
 // retryAfter returns the time to wait for which a Retry-After header asks, in seconds or with a date; 0 without any.
 func retryAfter(header string) time.Duration {
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
+	if seconds, err := strconv.ParseInt(header, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return pauseOf(seconds)
 	}
 	if date, err := http.ParseTime(header); err == nil {
-		return max(0, time.Until(date))
+		return min(max(0, time.Until(date)), maxRetryAfter)
 	}
 	return 0
+}
+
+// maxRetryAfter limits the time for which an answer asks, so that sums of it do not overflow.
+const maxRetryAfter = 365 * 24 * time.Hour
+
+// pauseOf returns a number of seconds as a time to wait.
+func pauseOf(seconds int64) time.Duration {
+	return time.Duration(min(max(0, seconds), int64(maxRetryAfter/time.Second))) * time.Second
 }

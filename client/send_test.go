@@ -207,6 +207,24 @@ func TestNoAttemptAfterTheDeadline(t *testing.T) {
 	})
 }
 
+// TestLongRetryAfter: however long an answer asks to wait, the client waits.
+func TestLongRetryAfter(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{
+		"2147483648", "9223372036854775807", "99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &attempts{replies: []reply{problem(503, "unavailable", true, value)}}
+			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+			defer cancel()
+			_, err := newClient(t, a).Novels.Upsert(ctx, "k", client.Novel{Title: "A"})
+			if !errors.Is(err, context.DeadlineExceeded) || len(a.keys) != 1 {
+				t.Errorf("%s: %v after %d attempts", value, err, len(a.keys))
+			}
+		})
+	}
+}
+
 // TestCancel ends the wait for the next attempt.
 func TestCancel(t *testing.T) {
 	t.Parallel()
@@ -239,7 +257,10 @@ func TestMissingNamesAKeyOnce(t *testing.T) {
 // TestMistakesAreNotSent: the client does not send what no service can accept.
 func TestMistakesAreNotSent(t *testing.T) {
 	t.Parallel()
-	for _, address := range []string{"", "novels.example", "ftp://h", "https://", "https://h/?a=b", "https://h/%zz"} {
+	for _, address := range []string{
+		"https://h:0", "https://h:65536", "https://h:99999999999999999999", "", "novels.example", "ftp://h", "https://",
+		"https://h/?a=b", "https://h/%zz",
+	} {
 		if _, err := client.New(address, "ngp_key"); err == nil {
 			t.Errorf("New takes %q", address)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/commands/request"
 	"novelgate/commands/staff"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
@@ -171,6 +172,9 @@ func parseHTTP(flag, address string) (*url.URL, error) {
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%s: %q is not an http or https address", flag, u.Redacted())
+	}
+	if wrong := request.CheckPort(u); wrong != "" {
+		return nil, fmt.Errorf("%s: %q %s", flag, u.Redacted(), wrong)
 	}
 	return u, nil
 }
