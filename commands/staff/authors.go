@@ -14,6 +14,7 @@ import (
 	"novelgate/aggregates/author"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 )
 
@@ -57,6 +58,9 @@ type Author struct {
 // LinkAuthor attributes the past and future comments of an author to a member of the host platform. A second link to
 // the same member records nothing.
 func (s *Staff) LinkAuthor(ctx context.Context, name AuthorName, memberID, reason string) (Author, error) {
+	if auth.HasKey(memberID) {
+		return Author{}, ErrHasKey
+	}
 	return s.decideAuthor(ctx, name, checkReason(reason),
 		func(a author.Author) ([]events.Event, error) { return a.Link(memberID, reason) })
 }

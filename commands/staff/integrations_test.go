@@ -163,6 +163,7 @@ func TestPastedKeysAreRefused(t *testing.T) {
 		"staff user":       err,
 		"integration":      second(s.CreateIntegration(t.Context(), "My "+key, principal.Change{})),
 		"new name":         second(s.ChangeIntegration(t.Context(), id, principal.Change{Name: &key})),
+		"member":           second(s.LinkAuthor(t.Context(), author, key, "")),
 		"reason":           second(s.BlockAuthor(t.Context(), author, "has sent "+key)),
 		"title of a novel": second(s.PublishNovel(t.Context(), key, novel.Fields{}, "r")),
 	} {

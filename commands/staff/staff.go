@@ -73,8 +73,8 @@ func requireReason(reason string) error {
 	return checkReason(reason)
 }
 
-// ErrHasKey refuses a name or a reason with an API key, without repeating it.
-var ErrHasKey = errors.New("a name or a reason has an API key in it, and the log would keep it for good")
+// ErrHasKey refuses a name, a member or a reason with an API key, without repeating it.
+var ErrHasKey = errors.New("a name, a member or a reason has an API key in it, and the log would keep it")
 
 // refuseKeys fails with ErrHasKey if what cannot be erased of an event has an API key, perhaps pasted as a name.
 func refuseKeys(decided []events.Event) error {
