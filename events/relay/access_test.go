@@ -48,7 +48,10 @@ func TestDocumentedPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	r := testdb.Must(relay.New(relay.Config{Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1}))(t)
+	r := testdb.Must(relay.New(relay.Config{
+		Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1,
+		Tail: tailOf(t, b.Pool),
+	}))(t)
 	testdb.Background(t, r.Run)
 	b.awaitRelayed()
 

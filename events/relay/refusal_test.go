@@ -1,7 +1,6 @@
 package relay_test
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"regexp"
@@ -120,7 +119,8 @@ func TestNoticesDeletedStreamsWhileIdle(t *testing.T) {
 	wake := eventlog.NewWake()
 	conn, _ := b.nats.Connect()
 	r := testdb.Must(relay.New(relay.Config{
-		Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1, Wake: wake, Logger: b.log.Logger(),
+		Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1, Tail: tailOf(t, b.Pool), Wake: wake,
+		Logger: b.log.Logger(),
 	}))(t)
 	testdb.Background(t, r.Run)
 	for _, name := range []string{relay.StreamName(ledgertest.Origin), relay.PersonalStreamName(ledgertest.Origin)} {
@@ -159,11 +159,10 @@ func TestPublishesNothingOfAnotherLog(t *testing.T) {
 	other := b.Backup()
 	b.relayOnce()
 	appendTo(t, other, comments(5)...)
-	tail := eventlog.NewTail(other.Pool.Config().ConnConfig, 0)
-	t.Cleanup(func() { tail.Close(context.Background()) })
 	conn, _ := b.nats.Connect()
 	r := testdb.Must(relay.New(relay.Config{
-		Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1, Tail: tail, Logger: b.log.Logger(),
+		Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1, Tail: tailOf(t, other.Pool),
+		Logger: b.log.Logger(),
 	}))(t)
 	testdb.Background(t, r.Run)
 	b.awaitLog(eventlog.ErrOtherLog.Error())

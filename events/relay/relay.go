@@ -34,9 +34,9 @@ type Config struct {
 	Database *pgx.ConnConfig
 	// Conn is a connection to NATS; see Connect. Required.
 	Conn *nats.Conn
-	// Replicas is the number of servers that store a new stream. Default: DefaultReplicas.
+	// Replicas is the number of servers that store a new stream: 1, 3 or 5. Required.
 	Replicas int
-	// Tail reads the log for all followers of a process. Default: one with a connection of its own.
+	// Tail reads the log for all followers of a process. Required.
 	Tail *eventlog.Tail
 	// Wake signals appends. Default: the log is read once a second.
 	Wake *eventlog.Wake
@@ -45,9 +45,6 @@ type Config struct {
 	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
 }
-
-// DefaultReplicas is the default of Config.Replicas.
-const DefaultReplicas = 3
 
 // Relay publishes the events of one log. Create it with New.
 type Relay struct {
@@ -62,7 +59,6 @@ type Relay struct {
 
 // New returns a relay; start it with Run.
 func New(config Config) (*Relay, error) {
-	config.Replicas = cmp.Or(config.Replicas, DefaultReplicas)
 	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	js, err := jetstream.New(config.Conn, jetstream.WithDefaultTimeout(natsTimeout))
@@ -79,10 +75,6 @@ func New(config Config) (*Relay, error) {
 
 // Run relays until ctx ends. It logs errors and retries.
 func (r *Relay) Run(ctx context.Context) {
-	if r.config.Tail == nil {
-		r.config.Tail = eventlog.NewTail(r.config.Database, batchLimit)
-		defer func() { r.config.Tail.Close(context.WithoutCancel(ctx)) }()
-	}
 	r.follow.Run(ctx, r.turn)
 	r.disconnect(ctx)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"novelgate/events"
@@ -28,8 +29,6 @@ type bundle struct {
 	nats *relaytest.Cluster
 	js   jetstream.JetStream
 	log  *testdb.Log
-
-	started int // relays; every second one shares what a process has read
 }
 
 func setup(t testing.TB, servers int) *bundle {
@@ -45,15 +44,20 @@ func (b *bundle) start(of *ledgertest.Ledger, replicas int, metrics *relay.Metri
 	logger := b.log.Logger()
 	conn := testdb.Must(relay.Connect(context.Background(), relay.Connection{URL: b.nats.URL(), Logger: logger}))(b.t)
 	config := relay.Config{
-		Database: of.Pool.Config().ConnConfig, Conn: conn, Replicas: replicas, Metrics: metrics, Logger: logger,
-	}
-	if b.started++; b.started%2 == 1 {
-		config.Tail = eventlog.NewTail(config.Database, 0)
-		b.t.Cleanup(func() { config.Tail.Close(context.Background()) })
+		Database: of.Pool.Config().ConnConfig, Conn: conn, Replicas: replicas, Tail: tailOf(b.t, of.Pool),
+		Metrics: metrics, Logger: logger,
 	}
 	r := testdb.Must(relay.New(config))(b.t)
 	b.t.Cleanup(conn.Close)
 	return testdb.Background(b.t, r.Run)
+}
+
+// tailOf returns a tail of the log in a database, with a connection that closes when the test ends.
+func tailOf(t testing.TB, pool *pgxpool.Pool) *eventlog.Tail {
+	t.Helper()
+	tail := eventlog.NewTail(pool.Config().ConnConfig, 0)
+	t.Cleanup(func() { tail.Close(context.Background()) })
+	return tail
 }
 
 var (
