@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"novelgate/commands/request"
 	"novelgate/events/relay"
 )
 
@@ -25,7 +26,7 @@ func (f *RelayFlags) validate() error {
 	if f.URL != "" {
 		for address := range strings.SplitSeq(f.URL, ",") {
 			u, err := url.Parse(strings.TrimSpace(address))
-			if err != nil || !slices.Contains([]string{"nats", "tls"}, u.Scheme) || u.Host == "" {
+			if err != nil || !slices.Contains([]string{"nats", "tls"}, u.Scheme) || u.Host == "" || request.CheckPort(u) != "" {
 				// The error does not quote the addresses, because they may contain a password.
 				return errors.New("--relay must be addresses such as nats://host:4222, separated by commas")
 			}
