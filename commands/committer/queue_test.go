@@ -27,7 +27,7 @@ func TestLinesYieldToLiveCommands(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
 	r.must(t, p.novel("n", "Title", novel.Fields{}))
-	const lines, live, most = 100, 5, 16
+	const lines, live, most = 100, 5, 4
 	var commands batch
 	for n := range lines {
 		commands = append(commands, line(p.post(fmt.Sprint("line ", n), "Title")))
@@ -45,7 +45,7 @@ func TestLinesYieldToLiveCommands(t *testing.T) {
 	if beside != most || before != 0 {
 		t.Errorf("%d lines are beside the live commands and %d before them", beside, before)
 	}
-	if batches := testdb.Value[int](t, r.db, `SELECT count(DISTINCT batch_id) FROM events WHERE event_id LIKE 'line %'`); batches > 4 {
+	if batches := testdb.Value[int](t, r.db, `SELECT count(DISTINCT batch_id) FROM events WHERE event_id LIKE 'line %'`); batches > 7 {
 		t.Errorf("without live commands the lines took %d batches", batches)
 	}
 	checkTruth(t, r.db)
