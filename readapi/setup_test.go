@@ -85,7 +85,7 @@ func routes(
 	}
 	reader.Addresses = addresses
 	(&readapi.API{Kit: kit, Reader: reader}).Register(router)
-	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses}
+	p := &pages.Pages{Kit: kit, Reader: reader}
 	if len(site) > 0 {
 		p.Site = site[0]
 	}

@@ -157,7 +157,7 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	}
 	s.metrics.MustRegister(database.NewReadyCollector(health.Probe))
 	reader := &readapi.Reader{DB: s.pools.Read, Addresses: s.addresses}
-	p := &pages.Pages{Kit: s.kit, Reader: reader, Addresses: s.addresses, Site: c.Site.site(c.Sandbox)}
+	p := &pages.Pages{Kit: s.kit, Reader: reader, Site: c.Site.site(c.Sandbox)}
 	register(router, health, p,
 		&readapi.API{Kit: s.kit, Reader: reader},
 		// The readers' pool, so that clients that fetch proofs do not take the sealer's connections.

@@ -83,7 +83,7 @@ func NewLogo(content []byte) (*Logo, error) {
 
 // assetPath returns the path of an asset, with the digest.
 func (p *Pages) assetPath(name string) string {
-	return p.Addresses.Base() + "/assets/" + assets[name].name
+	return p.Reader.Addresses.Base() + "/assets/" + assets[name].name
 }
 
 // asset handles GET /assets/{name}. During a roll-out a page of another version may request another digest: it gets

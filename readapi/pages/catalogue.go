@@ -62,12 +62,12 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *web.Query) (*
 	for i := range found.Novels {
 		body.Novels[i] = p.view(&found.Novels[i])
 	}
-	path, filter := p.Addresses.Base()+"/novels", url.Values{}
+	path, filter := p.Reader.Addresses.Base()+"/novels", url.Values{}
 	copyParameters(filter, r.URL.Query(), "sort", "q", "state", "owner", "genre", "language", "limit")
 	body.addControls(params, path, filter)
 	d := &document{
 		Template: "catalogue", Title: "Novels", Kind: "website", Description: "Novels and what readers say about them.",
-		Canonical: p.Addresses.Novels(), NoIndex: body.Filtered, Body: &body,
+		Canonical: p.Reader.Addresses.Novels(), NoIndex: body.Filtered, Body: &body,
 	}
 	if params.Text != "" {
 		d.Title = "Search: " + params.Text
@@ -161,8 +161,8 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, _ *web.Query) (*docu
 	}
 	return &document{
 		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis),
-		Image: p.coverOf(found.CoverURL), Feed: p.Addresses.NovelPath(found.Slug) + "/feed.atom",
-		Canonical: p.Addresses.Novel(found.Slug), Body: body,
+		Image: p.coverOf(found.CoverURL), Feed: p.Reader.Addresses.NovelPath(found.Slug) + "/feed.atom",
+		Canonical: p.Reader.Addresses.Novel(found.Slug), Body: body,
 	}, nil
 }
 
@@ -194,26 +194,26 @@ func (p *Pages) start(ctx context.Context, h http.Header, _ *http.Request) (*doc
 	}
 	body := startBody{Empty: len(found.Novels) == 0}
 	if body.Empty {
-		body.Posts = p.Addresses.Start() + "api/integrations/posts"
+		body.Posts = p.Reader.Addresses.Start() + "api/integrations/posts"
 		body.Now = p.Now().UTC().Truncate(day).Format(machineTime)
 	}
 	for i := range activity.Latest {
 		s := &activity.Latest[i]
 		shown := p.remark(s)
-		shown.Title, shown.NovelPath = s.Novel.Title, p.Addresses.NovelPath(s.Novel.Slug)
+		shown.Title, shown.NovelPath = s.Novel.Title, p.Reader.Addresses.NovelPath(s.Novel.Slug)
 		body.Latest = append(body.Latest, shown)
 	}
 	for _, d := range activity.Discussed {
 		body.Discussed = append(body.Discussed, discussedView{
-			d.Title, lang(d.Language), p.Addresses.DiscussionPath(d.Slug), count(d.Posts, "comment"),
+			d.Title, lang(d.Language), p.Reader.Addresses.DiscussionPath(d.Slug), count(d.Posts, "comment"),
 		})
 	}
 	for i := range found.Novels {
 		body.Newest = append(body.Newest, p.view(&found.Novels[i]))
 	}
 	return &document{
-		Template: "start", Title: "Novels and discussions", Kind: "website", Canonical: p.Addresses.Start(),
+		Template: "start", Title: "Novels and discussions", Kind: "website", Canonical: p.Reader.Addresses.Start(),
 		Description: "Novels of this platform and of its partners, and what readers say about them.", Body: &body,
-		Feed: p.Addresses.Base() + "/feed.atom",
+		Feed: p.Reader.Addresses.Base() + "/feed.atom",
 	}, nil
 }

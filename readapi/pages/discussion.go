@@ -42,9 +42,9 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *web.Query) (
 		return nil, err
 	}
 	n := &page.Novel
-	links := newLinks(p.Addresses.DiscussionPath(n.Slug), r.URL.Query(), page.UpTo)
+	links := newLinks(p.Reader.Addresses.DiscussionPath(n.Slug), r.URL.Query(), page.UpTo)
 	body := discussionBody{
-		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path,
+		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Reader.Addresses.NovelPath(n.Slug), Path: links.path,
 		Chapter: params.Chapter, UpTo: page.UpTo,
 		IsNewestFirst: params.Newest, Single: params.Under.Valid,
 		OldestFirstLink: links.with("sort", "oldest"), NewestFirstLink: links.with("sort", "newest"),
@@ -107,7 +107,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *web.Query) (
 			canonical.Set("sort", "oldest")
 		}
 	}
-	d.Canonical = address(p.Addresses.Discussion(n.Slug), canonical)
+	d.Canonical = address(p.Reader.Addresses.Discussion(n.Slug), canonical)
 	return d, nil
 }
 

@@ -61,7 +61,7 @@ func (p *Pages) feed(title, page, self string, latest []readapi.PostOnNovel) ato
 		f.Entries = append(f.Entries, atomEntry{
 			ID: "urn:uuid:" + post.ID.String(), Title: withoutBidi(nameOf(post) + " on " + on),
 			Updated: post.WrittenAt.UTC().Format(time.RFC3339), Author: nameOf(post), Content: string(post.Content),
-			Link: atomLink{"alternate", p.Addresses.Post(slug, post.ID)},
+			Link: atomLink{"alternate", p.Reader.Addresses.Post(slug, post.ID)},
 		})
 	}
 	if len(latest) > 0 {
@@ -76,7 +76,8 @@ func (p *Pages) latestFeed(ctx context.Context, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.feed("Latest comments on "+p.siteName(), p.Addresses.Start(), p.Addresses.Start()+"feed.atom", latest), nil
+	start := p.Reader.Addresses.Start()
+	return p.feed("Latest comments on "+p.siteName(), start, start+"feed.atom", latest), nil
 }
 
 // novelFeed handles GET /novels/{slug}/feed.atom: the latest top-level comments that are neither hidden nor erased.
@@ -89,8 +90,8 @@ func (p *Pages) novelFeed(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.feed("Comments on "+novel.Title, p.Addresses.Discussion(novel.Slug),
-		p.Addresses.Novel(novel.Slug)+"/feed.atom", latest), nil
+	return p.feed("Comments on "+novel.Title, p.Reader.Addresses.Discussion(novel.Slug),
+		p.Reader.Addresses.Novel(novel.Slug)+"/feed.atom", latest), nil
 }
 
 type sitemapIndex struct {
@@ -121,7 +122,7 @@ func (p *Pages) sitemaps(ctx context.Context, _ *http.Request) (any, error) {
 	}
 	var index sitemapIndex
 	for _, part := range parts {
-		index.Parts = append(index.Parts, location{fmt.Sprintf("%ssitemaps/%d", p.Addresses.Start(), part)})
+		index.Parts = append(index.Parts, location{fmt.Sprintf("%ssitemaps/%d", p.Reader.Addresses.Start(), part)})
 	}
 	return index, nil
 }
@@ -138,10 +139,10 @@ func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
 	}
 	var s sitemap
 	if part == 0 {
-		s.Pages = []location{{p.Addresses.Start()}, {p.Addresses.Novels()}}
+		s.Pages = []location{{p.Reader.Addresses.Start()}, {p.Reader.Addresses.Novels()}}
 	}
 	for _, slug := range slugs {
-		s.Pages = append(s.Pages, location{p.Addresses.Novel(slug)}, location{p.Addresses.Discussion(slug)})
+		s.Pages = append(s.Pages, location{p.Reader.Addresses.Novel(slug)}, location{p.Reader.Addresses.Discussion(slug)})
 	}
 	if len(s.Pages) == 0 {
 		return nil, readapi.ErrNotFound
@@ -168,7 +169,7 @@ func xmlOf(contentType string, read func(ctx context.Context, r *http.Request) (
 // robots handles GET /robots.txt.
 func (p *Pages) robots(_ context.Context, h http.Header, _ *http.Request) ([]byte, error) {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
-	base := p.Addresses.Base()
-	return []byte("User-agent: *\nDisallow: " + base + "/api/\nAllow: " + base + "/\n\nSitemap: " + p.Addresses.Start() +
-		"sitemap.xml\n"), nil
+	base := p.Reader.Addresses.Base()
+	return []byte("User-agent: *\nDisallow: " + base + "/api/\nAllow: " + base + "/\n\nSitemap: " +
+		p.Reader.Addresses.Start() + "sitemap.xml\n"), nil
 }

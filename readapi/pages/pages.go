@@ -31,9 +31,8 @@ import (
 type Pages struct {
 	*web.Kit
 
-	Reader    *readapi.Reader
-	Addresses web.Addresses
-	Site      Site
+	Reader *readapi.Reader
+	Site   Site
 }
 
 // Site has the operator's settings of the pages.
@@ -99,7 +98,7 @@ func (p *Pages) setPolicies(h http.Header) {
 // linkJSON adds a link to the JSON form of a page (RFC 8288).
 func (p *Pages) linkJSON(h http.Header, path string, query url.Values) {
 	target := url.URL{Path: path, RawQuery: query.Encode()}
-	h.Add("Link", "<"+p.Addresses.Base()+target.String()+`>; rel="alternate"; type="application/json"`)
+	h.Add("Link", "<"+p.Reader.Addresses.Base()+target.String()+`>; rel="alternate"; type="application/json"`)
 }
 
 const htmlType = "text/html; charset=utf-8"
@@ -215,7 +214,7 @@ func (p *Pages) Missing() http.Handler {
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/api/") && !web.HasOddSeparator(r):
 			p.Fail(w, r, problem.ErrNotFound.WithDetail(
-				"There is nothing at this address. The interface is described at "+p.Addresses.Public()+"/docs"))
+				"There is nothing at this address. The interface is described at "+p.Reader.Addresses.Public()+"/docs"))
 		case isRead && (strings.HasPrefix(r.URL.Path, "/novels/") || web.AcceptsByName(r, "text/html")):
 			page.ServeHTTP(w, r)
 		default:
@@ -261,12 +260,12 @@ func (p *Pages) render(d *document) ([]byte, error) {
 	d.Site = p.Site
 	d.Site.Name = p.siteName()
 	d.NoIndex = d.NoIndex || p.Site.Sandbox
-	d.Base, d.Style, d.Icon = p.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
+	d.Base, d.Style, d.Icon = p.Reader.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
 	if p.Site.Logo != nil {
 		d.Logo = d.Base + "/assets/" + p.Site.Logo.asset.name
 	}
 	if d.Image == "" {
-		d.Image = p.Addresses.Public() + strings.TrimPrefix(cmp.Or(d.Logo, d.Icon), d.Base)
+		d.Image = p.Reader.Addresses.Public() + strings.TrimPrefix(cmp.Or(d.Logo, d.Icon), d.Base)
 	}
 	var page bytes.Buffer
 	if err := templates[d.Template].Execute(&page, d); err != nil {

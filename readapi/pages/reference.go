@@ -31,7 +31,7 @@ var referenceTemplate = template.Must(template.ParseFS(templateFiles, "templates
 func (p *Pages) reference() readFunc {
 	var page bytes.Buffer
 	if err := referenceTemplate.Execute(&page, map[string]string{
-		"Base": p.Addresses.Base(), "Icon": p.assetPath("icon.svg"), "License": p.assetPath("redoc.txt"),
+		"Base": p.Reader.Addresses.Base(), "Icon": p.assetPath("icon.svg"), "License": p.assetPath("redoc.txt"),
 		"Script": p.assetPath("redoc.js"), "Integrity": redocIntegrity, "Program": docs.Program,
 	}); err != nil {
 		panic(err) // impossible: the template is embedded

@@ -47,9 +47,9 @@ type cover struct {
 var statuses = map[string]string{"ongoing": "Ongoing", "completed": "Completed", "hiatus": "On hiatus"}
 
 func (p *Pages) view(n *readapi.Novel) novelView {
-	list := p.Addresses.Base() + "/novels"
+	list := p.Reader.Addresses.Base() + "/novels"
 	v := novelView{
-		Novel: n, Path: p.Addresses.NovelPath(n.Slug), DiscussionPath: p.Addresses.DiscussionPath(n.Slug),
+		Novel: n, Path: p.Reader.Addresses.NovelPath(n.Slug), DiscussionPath: p.Reader.Addresses.DiscussionPath(n.Slug),
 		Lang: lang(n.Language), LanguageName: languageName(n.Language),
 		LanguagePath: withParameter(list, nil, "language", n.Language),
 		OwnerPath:    withParameter(list, nil, "owner", cmp.Or(string(n.Platform), readapi.Host)),
@@ -114,7 +114,7 @@ func (p *Pages) remark(s *readapi.PostOnNovel) remark {
 	return remark{
 		Author: nameOf(&s.Post), Text: excerpt(string(s.Content)), Chapter: chapterName(string(s.Chapter)),
 		When: momentAt(s.WrittenAt, p.Now()),
-		Path: p.Addresses.DiscussionPath(s.Novel.Slug) + "?post=" + id + "#post-" + id,
+		Path: p.Reader.Addresses.DiscussionPath(s.Novel.Slug) + "?post=" + id + "#post-" + id,
 	}
 }
 
