@@ -8,7 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/renameio/v2"
 
 	"novelgate/internal/analytics"
@@ -16,19 +19,22 @@ import (
 
 type analyticsCommand struct {
 	Views  CommonFlags     `cmd:"" help:"List the views that analysts query."`
-	Export analyticsExport `cmd:"" help:"Write one view to a CSV or Parquet file, in one snapshot."`
+	Export analyticsExport `cmd:"" help:"Write one view, or all in one snapshot, to CSV or Parquet files."`
 }
 
 type analyticsExport struct {
 	DatabaseFlags
 
-	View   string `required:"" help:"Name of the view, as analytics views shows it."`
-	Format string `default:"csv" enum:"csv,parquet" help:"csv or parquet."`
-	Output string `short:"o" type:"path" placeholder:"FILE" help:"File to write; replaced when the export is complete, readable by its owner only (default, and -: standard output)."`
+	View         string `required:"" xor:"views" help:"Name of the view, as analytics views shows it."`
+	All          bool   `required:"" xor:"views" help:"All views, into --output-dir."`
+	Format       string `default:"csv" enum:"csv,parquet" help:"csv or parquet."`
+	Output       string `short:"o" type:"path" xor:"output" placeholder:"FILE" help:"File to write; replaced when the export is complete, readable by its owner only (default, and -: standard output)."`
+	OutputDir    string `type:"path" xor:"output" placeholder:"DIR" help:"Directory for a file of each view and, at the end, manifest.json, which lists them."`
+	ChangedSince string `placeholder:"TIME" help:"Only rows with a changed_at from this time on. With --all, views without this column are complete."`
 }
 
 func (*analyticsExport) Help() string {
-	return "--database-url may lead to a hot standby; the view is then as old as what the standby has replayed."
+	return "--database-url may lead to a hot standby; the views are then as old as what the standby has replayed."
 }
 
 var viewColumns = columns[analytics.View]{
@@ -37,11 +43,14 @@ var viewColumns = columns[analytics.View]{
 }
 
 func (c *analyticsCommand) run(ctx context.Context, env *environment) error {
-	output, format := c.Export.Output, analytics.Format(c.Export.Format)
-	if output == "-" {
-		output = ""
+	export := &c.Export
+	if export.Output == "-" {
+		export.Output = ""
 	}
-	if output == "" && format == analytics.Parquet && isTerminal(env.stdout.Writer) {
+	if export.All != (export.OutputDir != "") {
+		return errors.New("--all and --output-dir go together")
+	}
+	if export.Output == "" && !export.All && export.Format == string(analytics.Parquet) && isTerminal(env.stdout.Writer) {
 		return errors.New("a terminal cannot show Parquet: name a file with --output, or redirect")
 	}
 	pool, err := env.pool(ctx)
@@ -51,19 +60,81 @@ func (c *analyticsCommand) run(ctx context.Context, env *environment) error {
 	if env.verb == "views" {
 		return env.show(viewColumns.list(analytics.Views(ctx, pool)))
 	}
-	if output == "" {
-		_, err := analytics.Export(ctx, pool, c.Export.View, format, env.stdout)
+	snapshot, err := analytics.Open(ctx, pool, export.ChangedSince)
+	if err != nil {
 		return err
 	}
-	var rows int64
-	err = replaceFile(output, func(file io.Writer) (err error) {
-		rows, err = analytics.Export(ctx, pool, c.Export.View, format, file)
+	defer snapshot.Close(ctx)
+	if export.All {
+		return export.all(ctx, env, snapshot)
+	}
+	view, err := snapshot.Find(ctx, export.View)
+	if err != nil {
+		return err
+	}
+	if export.ChangedSince != "" && !view.HasChangedAt() {
+		return fmt.Errorf("the view %s has no changed_at: leave out --changed-since", view.Name)
+	}
+	if export.Output == "" {
+		_, err := snapshot.Export(ctx, view, analytics.Format(export.Format), env.stdout)
+		return err
+	}
+	_, err = export.write(ctx, env, snapshot, view, export.Output)
+	return err
+}
+
+// write exports a view to a file, and says so.
+func (c *analyticsExport) write(
+	ctx context.Context, env *environment, snapshot *analytics.Snapshot, view analytics.View, path string,
+) (rows int64, err error) {
+	err = replaceFile(path, func(file io.Writer) (err error) {
+		rows, err = snapshot.Export(ctx, view, analytics.Format(c.Format), file)
 		return err
 	})
 	if err == nil {
-		fmt.Fprintf(env.stdout, "%s: %d rows\n", output, rows)
+		fmt.Fprintf(env.stdout, "%s: %d rows\n", path, rows)
 	}
-	return err
+	return rows, err
+}
+
+// manifest lists the files of an export of all views.
+type manifest struct {
+	AsOf         time.Time      `json:"as_of"`
+	ChangedSince string         `json:"changed_since,omitzero"`
+	Files        []exportedFile `json:"files"`
+}
+
+type exportedFile struct {
+	View string `json:"view"`
+	File string `json:"file"`
+	Rows int64  `json:"rows"`
+}
+
+// all exports every view into a directory. The manifest of an earlier export goes first and that of this one comes last,
+// so a directory with a manifest is complete.
+func (c *analyticsExport) all(ctx context.Context, env *environment, snapshot *analytics.Snapshot) error {
+	views, err := snapshot.Views(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.OutputDir, 0o700); err != nil {
+		return fmt.Errorf("create the directory: %w", err)
+	}
+	list := filepath.Join(c.OutputDir, "manifest.json")
+	if err := os.Remove(list); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the earlier manifest: %w", err)
+	}
+	written := manifest{AsOf: snapshot.AsOf, ChangedSince: snapshot.ChangedSince}
+	for _, view := range views {
+		file := exportedFile{View: view.Name, File: view.Name + "." + c.Format}
+		if file.Rows, err = c.write(ctx, env, snapshot, view, filepath.Join(c.OutputDir, file.File)); err != nil {
+			return err
+		}
+		written.Files = append(written.Files, file)
+	}
+	return replaceFile(list, func(file io.Writer) error {
+		return json.MarshalWrite(file, written, jsontext.WithIndent("  "))
+	})
 }
 
 // replaceFile replaces the file at path by what write writes, once that is complete. It writes through a symbolic link,

@@ -72,11 +72,22 @@ func TestExportEqualsSelect(t *testing.T) {
 
 func export(t testing.TB, pool *pgxpool.Pool, view string, format analytics.Format) []byte {
 	t.Helper()
+	return exportSince(t, pool, view, format, "")
+}
+
+func exportSince(t testing.TB, pool *pgxpool.Pool, view string, format analytics.Format, since string) []byte {
+	t.Helper()
 	var file bytes.Buffer
-	if _, err := analytics.Export(context.Background(), pool, view, format, &file); err != nil {
-		t.Fatalf("export %s: %v", view, err)
-	}
+	exportTo(t, pool, view, format, since, &file)
 	return file.Bytes()
+}
+
+func exportTo(t testing.TB, pool *pgxpool.Pool, name string, format analytics.Format, since string, out io.Writer) {
+	t.Helper()
+	s := testdb.Must(analytics.Open(t.Context(), pool, since))(t)
+	defer s.Close(t.Context())
+	view := testdb.Must(s.Find(t.Context(), name))(t)
+	testdb.Must(s.Export(t.Context(), view, format, out))(t)
 }
 
 // null represents NULL in expected values.
@@ -287,9 +298,44 @@ func TestRowGroups(t *testing.T) {
 	}
 }
 
+// TestSnapshot: all files of a snapshot are as of one moment, which they name, and what has not changed since a time is
+// left out of the views that know it.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	execute(t, pool, `CREATE TABLE kept (n integer, changed_at timestamptz);
+		INSERT INTO kept VALUES (1, '2026-01-02 03:04:05.678901Z'), (2, '2026-01-02 03:04:05.678902Z');
+		CREATE VIEW analytics.dated AS SELECT n, changed_at FROM kept; CREATE VIEW analytics.undated AS SELECT n FROM kept;
+		INSERT INTO projections (name, generation, position, state, updated_at) VALUES ('posts', 1, 0, 'running', now());
+		INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id, recorded_at)
+		VALUES (0, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.approved.v1', '{}', 'a', gen_random_uuid(), '2026-01-03')`)
+	for since, want := range map[string]int{"": 2, "2026-01-02T03:04:05.678902Z": 1, "2026-01-02 12:04:05.678902+09": 1} {
+		s := testdb.Must(analytics.Open(t.Context(), pool, since))(t)
+		execute(t, pool, `INSERT INTO kept VALUES (3, now()); UPDATE projections SET position = 1`)
+		for name, rows := range map[string]int{"dated": want, "undated": 2} {
+			view := testdb.Must(s.Find(t.Context(), name))(t)
+			var file bytes.Buffer
+			if n := testdb.Must(s.Export(t.Context(), view, analytics.Parquet, &file))(t); int(n) != rows {
+				t.Errorf("since %q, %s has %d rows, want %d", since, name, n, rows)
+			}
+			opened := testdb.Must(parquet.OpenFile(bytes.NewReader(file.Bytes()), int64(file.Len())))(t)
+			if at, _ := opened.Lookup("as_of"); at != "2026-01-03T00:00:00Z" {
+				t.Errorf("since %q, %s is as of %q", since, name, at)
+			}
+		}
+		s.Close(t.Context())
+		execute(t, pool, `DELETE FROM kept WHERE n = 3; UPDATE projections SET position = 0`)
+	}
+	if _, err := analytics.Open(t.Context(), pool, "soon"); err == nil {
+		t.Error("a time that is none was accepted")
+	}
+}
+
 func TestUnknownViewIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := analytics.Export(t.Context(), newPool(t), "events", analytics.CSV, io.Discard)
+	s := testdb.Must(analytics.Open(t.Context(), newPool(t), ""))(t)
+	defer s.Close(t.Context())
+	_, err := s.Find(t.Context(), "events")
 	if !errors.Is(err, analytics.ErrUnknownView) || !strings.Contains(err.Error(), "daily_facts") ||
 		!strings.Contains(err.Error(), "posts") {
 		t.Errorf("got %v", err)
@@ -306,7 +352,7 @@ func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
 	for _, format := range []analytics.Format{analytics.CSV, analytics.Parquet} {
 		file := testdb.Must(os.Create(filepath.Join(t.TempDir(), "many")))(t)
 		peak := watchHeap()
-		testdb.Must(analytics.Export(t.Context(), pool, "many", format, file))(t)
+		exportTo(t, pool, "many", format, "", file)
 		const bound = 80 << 20 // of 150 MB
 		if got := peak(); got > bound {
 			t.Errorf("%s: %d MiB of memory", format, got>>20)

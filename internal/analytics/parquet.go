@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -21,7 +22,7 @@ const (
 )
 
 // writeParquet writes the rows of a view as a Parquet file. It returns the number of written rows.
-func writeParquet(ctx context.Context, tx pgx.Tx, view View, out io.Writer) (count int64, err error) {
+func (s *Snapshot) writeParquet(ctx context.Context, view View, out io.Writer) (count int64, err error) {
 	view = view.withDecimals()
 	columns, formats := make([]parquetType, len(view.Columns)), make(pgx.QueryResultFormats, len(view.Columns))
 	root := orderedGroup{Group: parquet.Group{}}
@@ -38,8 +39,10 @@ func writeParquet(ctx context.Context, tx pgx.Tx, view View, out io.Writer) (cou
 		root.names = append(root.names, c.Name)
 	}
 	writer := parquet.NewGenericWriter[any](out, parquet.NewSchema(view.Name, root), parquet.Compression(&parquet.Zstd),
-		parquet.KeyValueMetadata("view", "analytics."+view.Name))
-	rows, err := tx.Query(ctx, view.query(), formats)
+		parquet.KeyValueMetadata("view", "analytics."+view.Name),
+		parquet.KeyValueMetadata("as_of", s.AsOf.Format(time.RFC3339Nano)),
+		parquet.KeyValueMetadata("changed_since", view.since))
+	rows, err := s.tx.Query(ctx, view.query(), formats)
 	if err != nil {
 		return 0, fmt.Errorf("select: %w", err)
 	}
@@ -49,7 +52,7 @@ func writeParquet(ctx context.Context, tx pgx.Tx, view View, out io.Writer) (cou
 	for rows.Next() {
 		row = row[:0]
 		for i, raw := range rows.RawValues() {
-			if row, err = columns[i].append(row, i, raw, tx.Conn().TypeMap()); err != nil {
+			if row, err = columns[i].append(row, i, raw, s.tx.Conn().TypeMap()); err != nil {
 				return count, fmt.Errorf("column %s: %w", view.Columns[i].Name, err)
 			}
 			groupBytes += len(raw)

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,13 @@ type View struct {
 	Name        string   `json:"view"`
 	Description string   `json:"description"` // its COMMENT
 	Columns     []Column `json:"columns"`     // in the view's order
+
+	since string // a time; rows that have not changed since are left out; empty for all rows
+}
+
+// HasChangedAt reports whether the view knows when its rows have changed.
+func (v View) HasChangedAt() bool {
+	return slices.ContainsFunc(v.Columns, func(c Column) bool { return c.Name == "changed_at" })
 }
 
 // Column is a column of a view.
@@ -74,14 +82,19 @@ func find(ctx context.Context, q database.Querier, name string) (View, error) {
 	return View{}, fmt.Errorf("%w %q: there are %s", ErrUnknownView, name, strings.Join(names, ", "))
 }
 
-// query returns the SELECT of all columns. Names are quoted; expressions are SQL of this package.
+// query returns the SELECT of all columns. Names are quoted; expressions are SQL of this package, and since is a time as
+// the server prints it.
 func (v View) query() string {
 	columns := make([]string, len(v.Columns))
 	for i := range v.Columns {
 		c := &v.Columns[i]
 		columns[i] = cmp.Or(c.expression, pgx.Identifier{c.Name}.Sanitize())
 	}
-	return "SELECT " + strings.Join(columns, ", ") + " FROM " + v.table()
+	sql := "SELECT " + strings.Join(columns, ", ") + " FROM " + v.table()
+	if v.since != "" {
+		sql += " WHERE changed_at >= '" + v.since + "'"
+	}
+	return sql
 }
 
 func (v View) table() string { return pgx.Identifier{"analytics", v.Name}.Sanitize() }
