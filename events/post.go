@@ -22,6 +22,7 @@ type PostImported struct {
 	NovelID       uuid.UUID  `json:"novelId"`
 	ThreadID      uuid.UUID  `json:"threadId"`
 	ParentPostID  *uuid.UUID `json:"parentPostId,omitzero"`
+	ParentLost    bool       `json:"parentLost,omitzero"` // it named a parent that was not in the thread
 	// exact decimal, as a JSON number; nil for a novel-level comment
 	ChapterNumber jsontext.Value `json:"chapterNumber,omitzero"`
 	WrittenAt     time.Time      `json:"writtenAt"` // when the comment was written, UTC, whole microseconds

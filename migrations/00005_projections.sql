@@ -61,6 +61,7 @@ CREATE TABLE posts (
     parent_post_id    uuid,
     root_post_id      uuid,
     hidden            boolean     NOT NULL DEFAULT false,
+    parent_lost       boolean     NOT NULL DEFAULT false,
     chapter_number    numeric,
     CONSTRAINT posts_pkey PRIMARY KEY (post_id),
     CONSTRAINT posts_erased_as_a_whole CHECK ((author_id IS NULL) = (content_bytes IS NULL))
@@ -72,6 +73,7 @@ COMMENT ON COLUMN posts.content_bytes IS 'Length of the text in UTF-8, by which 
 COMMENT ON COLUMN posts.log_index IS 'Place of the comment in the log: the order of comments that were written at the same instant.';
 COMMENT ON COLUMN posts.recorded_at IS 'When the comment was received.';
 COMMENT ON COLUMN posts.hidden IS 'Whether staff hid this comment individually. For visibility to readers see post_is_hidden.';
+COMMENT ON COLUMN posts.parent_lost IS 'Whether the comment named a parent that was not in the thread, and so is top-level.';
 COMMENT ON COLUMN posts.moderated_at IS 'When staff last hid or restored this comment individually; NULL if never.';
 COMMENT ON COLUMN posts.changed_at IS 'When the last event was recorded that changed what analysts see of the comment; of an erased one, only decisions about itself count.';
 COMMENT ON COLUMN posts.root_post_id IS 'Top-level comment of this direct or indirect reply; NULL when the comment is top-level itself.';

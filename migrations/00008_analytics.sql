@@ -7,7 +7,8 @@ SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.pare
        CASE WHEN p.author_id IS NOT NULL AND NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until)
             THEN e.personal ->> 'content' END AS content,
        p.written_at, p.recorded_at AS received_at, e.event_id AS idempotency_key,
-       post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS hidden, d.member_id, p.depth, p.changed_at
+       post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS hidden, d.member_id, p.depth, p.changed_at, p.root_post_id,
+       p.parent_lost
 FROM posts p
 LEFT JOIN author_decisions d ON d.author_id = p.author_id
 LEFT JOIN events e ON e.log_index = p.log_index;
@@ -28,6 +29,8 @@ COMMENT ON COLUMN analytics.posts.hidden IS 'Whether staff hide the comment, by 
 COMMENT ON COLUMN analytics.posts.member_id IS 'Member of the host platform to whom staff linked the author, now; NULL when not linked.';
 COMMENT ON COLUMN analytics.posts.depth IS '0 for a top-level comment, 1 for an answer to it, and so on.';
 COMMENT ON COLUMN analytics.posts.changed_at IS 'When the last event was recorded that changed this row: import, hidden, restored or link. An erasure is in analytics.erased instead.';
+COMMENT ON COLUMN analytics.posts.root_post_id IS 'Top-level comment of a reply; NULL when top-level.';
+COMMENT ON COLUMN analytics.posts.parent_lost IS 'Whether the comment is top-level because its parent was not in the thread.';
 
 CREATE VIEW analytics.authors AS
 SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at, a.first_seen_at,
@@ -162,13 +165,37 @@ COMMENT ON COLUMN analytics.integrations.can_post IS 'Whether it may import comm
 COMMENT ON COLUMN analytics.integrations.review IS 'Whether its new novels wait for staff.';
 COMMENT ON COLUMN analytics.integrations.registered_at IS 'When the integration was registered.';
 
+-- On views, not on tables: the switch of a rebuild locks all tables of the views on its own ones.
+CREATE VIEW analytics.comments AS
+SELECT p.post_id, i.name AS partner, n.title,
+       CASE WHEN p.root_post_id IS NULL THEN p.chapter_number ELSE root.chapter_number END AS chapter_number,
+       a.display_name AS author, p.written_at, p.content, p.depth, p.parent_lost, p.hidden
+FROM analytics.posts p
+LEFT JOIN analytics.posts root ON root.post_id = p.root_post_id
+LEFT JOIN analytics.integrations i ON i.integration_id = p.integration_id
+LEFT JOIN analytics.novels n ON n.novel_id = p.novel_id
+LEFT JOIN analytics.authors a ON a.author_id = p.author_id;
+
+COMMENT ON VIEW analytics.comments IS 'One row per imported comment, with names instead of ids, for spreadsheets. Projections: posts, authors, novels.';
+COMMENT ON COLUMN analytics.comments.post_id IS 'The comment.';
+COMMENT ON COLUMN analytics.comments.partner IS 'Name of the partner platform.';
+COMMENT ON COLUMN analytics.comments.title IS 'Title of the novel.';
+COMMENT ON COLUMN analytics.comments.chapter_number IS 'Chapter of the top-level comment; NULL for the novel as a whole.';
+COMMENT ON COLUMN analytics.comments.author IS 'Display name; NULL once erased.';
+COMMENT ON COLUMN analytics.comments.written_at IS 'As in posts, like the columns below.';
+COMMENT ON COLUMN analytics.comments.content IS 'NULL while hidden, and once erased.';
+COMMENT ON COLUMN analytics.comments.depth IS '0 for a top-level comment.';
+COMMENT ON COLUMN analytics.comments.parent_lost IS 'Whether it is a reply whose parent was not in the thread.';
+COMMENT ON COLUMN analytics.comments.hidden IS 'Whether staff hide it.';
+
 CREATE VIEW analytics.freshness AS
 SELECT p.name AS projection, p.generation, p.state, p.position,
-       (SELECT coalesce(max(e.log_index) + 1, 0) FROM events AS e) - p.position AS lag_events,
+       coalesce(last.log_index + 1, 0) - p.position AS lag_events,
        coalesce(greatest(extract(epoch FROM statement_timestamp() - oldest.recorded_at), 0), 0)::double precision AS lag_seconds,
-       least(coalesce(oldest.recorded_at, statement_timestamp()), statement_timestamp()) AS as_of
+       coalesce(oldest.recorded_at, last.recorded_at, statement_timestamp()) AS as_of
 FROM projections AS p
-LEFT JOIN events AS oldest ON oldest.log_index = p.position;
+LEFT JOIN events AS oldest ON oldest.log_index = p.position
+LEFT JOIN (SELECT log_index, recorded_at FROM events ORDER BY log_index DESC LIMIT 1) AS last ON true;
 
 COMMENT ON VIEW analytics.freshness IS 'One row per projection: the lag of the views that name it.';
 COMMENT ON COLUMN analytics.freshness.projection IS 'Name of the projection.';
@@ -177,8 +204,8 @@ COMMENT ON COLUMN analytics.freshness.state IS 'running or failed. failed: stopp
 COMMENT ON COLUMN analytics.freshness.position IS 'Number of applied events: those with a smaller log_index.';
 COMMENT ON COLUMN analytics.freshness.lag_events IS 'Events that are recorded and not applied yet.';
 COMMENT ON COLUMN analytics.freshness.lag_seconds IS 'Age of the oldest of these events; 0 without any.';
-COMMENT ON COLUMN analytics.freshness.as_of IS 'Everything committed before this time is in the views. Transactions that were running at this time are not, and may have an earlier received_at.';
+COMMENT ON COLUMN analytics.freshness.as_of IS 'When the oldest of these events was recorded, without any the last of all: everything recorded before is in the views, and nothing will be added before.';
 
 -- +goose Down
-DROP VIEW analytics.freshness, analytics.integrations, analytics.daily_facts, analytics.daily_authors, analytics.integration_activity,
+DROP VIEW analytics.freshness, analytics.comments, analytics.integrations, analytics.daily_facts, analytics.daily_authors, analytics.integration_activity,
           analytics.thread_activity, analytics.novels, analytics.erased, analytics.authors, analytics.posts;

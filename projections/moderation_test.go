@@ -2,10 +2,13 @@ package projections_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/author"
@@ -61,10 +64,10 @@ func TestAuthorsPostsInAnalytics(t *testing.T) {
 	pool := newPool(t)
 	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	var log []events.Recorded
-	for i, uuid := range []string{"u", "other", "u"} {
+	for i, external := range []string{"u", "other", "u"} {
 		c := comment(seeded(1), string(rune('a'+i)))
 		e, _ := c.Event.(events.PostImported)
-		e.Comment.ExternalUUID = uuid
+		e.Comment.ExternalUUID = external
 		c.RecordedAt, c.LogIndex = at.Add(time.Duration(i)*time.Hour), int64(i)
 		log = append(log, c)
 	}
@@ -96,5 +99,46 @@ func applyAsync(t *testing.T, pool *pgxpool.Pool, batch []events.Recorded) {
 		if err := p.Apply(context.Background(), pool, batch); err != nil {
 			t.Fatalf("apply to %s: %v", p.Name(), err)
 		}
+	}
+}
+
+// TestCommentsWithNames: the view for spreadsheets has names, the chapter of the discussion, and says of a reply that
+// it has lost its parent.
+func TestCommentsWithNames(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	registered := history(events.IntegrationStream, integrationID, 1, events.IntegrationRegistered{Name: "Inkwell"})
+	novel := events.NovelCreated{Title: "Genji", Slug: "genji", Author: "M", State: "published"}
+	said := func(key, parent, chapter string, lost bool) events.Recorded {
+		c := comment(seeded(1), key)
+		e, _ := c.Event.(events.PostImported)
+		e.NovelID, e.ParentPostID, e.ChapterNumber, e.ParentLost = uuid.UUID{7}, nil, nil, lost
+		e.Comment.Username = "Ada"
+		if parent != "" {
+			e.ParentPostID = new(events.PostID(integrationID, parent))
+		}
+		if chapter != "" {
+			e.ChapterNumber = jsontext.Value(chapter)
+		}
+		c.Event = e
+		return c
+	}
+	log := slices.Concat(registered, history(events.NovelStream, uuid.UUID{7}, 1, novel), []events.Recorded{
+		said("a", "", "1.5", false), said("b", "a", "", false), said("c", "b", "9", false), said("d", "", "2", true),
+	})
+	for i := range log {
+		log[i].LogIndex, log[i].RecordedAt = int64(i), time.Date(2026, 1, 2, 3, 4, i, 0, time.UTC)
+	}
+	append1(t, pool, log...)
+	applyBatch(t, pool, projections.Integrations{}, log)
+	applyAsync(t, pool, log)
+	got := testdb.Values[string](t, pool, `SELECT concat_ws(' ', left(c.content, 1) = '“', c.partner, c.title,
+		c.chapter_number, c.author, c.depth, c.parent_lost) FROM analytics.comments AS c JOIN posts USING (post_id) ORDER BY log_index`)
+	want := []string{
+		"t Inkwell Genji 1.5 Ada 0 f", "t Inkwell Genji 1.5 Ada 1 f", "t Inkwell Genji 1.5 Ada 2 f",
+		"t Inkwell Genji 2 Ada 0 t",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -58,7 +58,7 @@ func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recor
 	if len(rows.posts) > 0 {
 		if _, err := tx.Exec(ctx, postsSQL, rows.posts, rows.threads, rows.novels, rows.integrations, rows.authors,
 			rows.parents, rows.chapters, rows.lengths, rows.written, rows.recorded, rows.tops, rows.anchors,
-			rows.steps, rows.indexes); err != nil {
+			rows.steps, rows.indexes, rows.parentsLost); err != nil {
 			return fmt.Errorf("insert posts: %w", err)
 		}
 	}
@@ -126,6 +126,7 @@ type postRow struct {
 	length                                   pgtype.Int4 // of the text, in bytes
 	written, recorded                        time.Time
 	index                                    int64 // in the log
+	parentLost                               bool
 }
 
 func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
@@ -133,7 +134,7 @@ func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 		post: pgUUID(recorded.StreamID), thread: pgUUID(e.ThreadID), novel: pgUUID(e.NovelID),
 		integration: pgUUID(e.IntegrationID),
 		chapter:     pgtype.Text{String: string(e.ChapterNumber), Valid: e.ChapterNumber != nil},
-		written:     e.WrittenAt, recorded: recorded.RecordedAt, index: recorded.LogIndex,
+		written:     e.WrittenAt, recorded: recorded.RecordedAt, index: recorded.LogIndex, parentLost: e.ParentLost,
 	}
 	if e.ParentPostID != nil {
 		row.parent = pgUUID(*e.ParentPostID)
@@ -154,6 +155,7 @@ type postRows struct {
 	tops, anchors                                 uuidColumn
 	steps                                         []int32
 	indexes                                       []int64
+	parentsLost                                   []bool
 }
 
 func newPostRows(capacity int) *postRows {
@@ -164,7 +166,7 @@ func newPostRows(capacity int) *postRows {
 		authors: make(pgtype.FlatArray[pgtype.Text], 0, capacity), chapters: make(pgtype.FlatArray[pgtype.Text], 0, capacity),
 		lengths: make(pgtype.FlatArray[pgtype.Int4], 0, capacity),
 		written: times(), recorded: times(), tops: ids(), anchors: ids(), steps: make([]int32, 0, capacity),
-		indexes: make([]int64, 0, capacity),
+		indexes: make([]int64, 0, capacity), parentsLost: make([]bool, 0, capacity),
 	}
 }
 
@@ -175,7 +177,7 @@ func (r *postRows) add(row *postRow, at place) {
 	r.chapters, r.lengths = append(r.chapters, row.chapter), append(r.lengths, row.length)
 	r.written, r.recorded = append(r.written, row.written), append(r.recorded, row.recorded)
 	r.tops, r.anchors, r.steps = append(r.tops, pgUUID(at.top)), append(r.anchors, at.anchor), append(r.steps, at.steps)
-	r.indexes = append(r.indexes, row.index)
+	r.indexes, r.parentsLost = append(r.indexes, row.index), append(r.parentsLost, row.parentLost)
 }
 
 // place is the position of a post in its discussion: the number of steps below top, its highest known ancestor or the

@@ -143,7 +143,7 @@ func TestRows(t *testing.T) {
 	}
 	unread := said("unread", "u", "", 7, "", "")
 	imported, _ := unread.Event.(events.PostImported)
-	imported.Comment = nil
+	imported.Comment, imported.ParentLost = nil, true
 	unread.Event = imported
 	pool := newPool(t)
 	histories := map[string][]events.Recorded{

@@ -31,6 +31,7 @@ type Import struct {
 	Comment       events.Comment
 	ChapterNumber jsontext.Value // exact decimal; nil for a novel-level comment
 	WrittenAt     time.Time
+	NamesParent   bool
 }
 
 // Parent is the post that a comment names as its parent. The zero Parent means that the post is unknown.
@@ -62,6 +63,7 @@ func (cmd Import) Into(
 	if parent.PostID != uuid.Nil && parent.ThreadID == threadID {
 		imported.ParentPostID = &parent.PostID
 	}
+	imported.ParentLost = cmd.NamesParent && imported.ParentPostID == nil
 	return imported, opens, nil
 }
 

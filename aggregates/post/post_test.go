@@ -2,6 +2,7 @@ package post_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,10 @@ func TestImport(t *testing.T) {
 	cmd := post.Import{
 		IntegrationID: uuid.UUID{1}, Comment: events.Comment{ExternalUUID: "u", Username: "n", Content: "c"},
 		ChapterNumber: jsontext.Value("1.5"), WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+	lost := func(imported *events.PostImported) *events.PostImported {
+		imported.ParentLost = true
+		return imported
 	}
 	imported := func(parent *uuid.UUID) *events.PostImported {
 		return &events.PostImported{
@@ -45,14 +50,16 @@ func TestImport(t *testing.T) {
 			state: novel.Approved, parent: post.Parent{PostID: parentID, ThreadID: threadID}, then: imported(&parentID),
 		},
 		"reply to a post in another thread": {
-			state: novel.Approved, parent: post.Parent{PostID: parentID, ThreadID: uuid.UUID{8}}, then: imported(nil),
+			state: novel.Approved, parent: post.Parent{PostID: parentID, ThreadID: uuid.UUID{8}}, then: lost(imported(nil)),
 		},
 		"reply to nothing, though threads fit": {
-			state: novel.Approved, parent: post.Parent{ThreadID: threadID}, then: imported(nil),
+			state: novel.Approved, parent: post.Parent{ThreadID: threadID}, then: lost(imported(nil)),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			cmd := cmd
+			cmd.NamesParent = strings.HasPrefix(name, "reply")
 			thread := threadID
 			if c.opens {
 				thread = uuid.Nil

@@ -110,8 +110,8 @@ type exportedFile struct {
 	Rows int64  `json:"rows"`
 }
 
-// all exports every view into a directory. The manifest of an earlier export goes first and that of this one comes last,
-// so a directory with a manifest is complete.
+// all exports every view into a directory. The manifest of an earlier export goes first and that of this one comes
+// last, so a directory with a manifest is complete.
 func (c *analyticsExport) all(ctx context.Context, env *environment, snapshot *analytics.Snapshot) error {
 	views, err := snapshot.Views(ctx)
 	if err != nil {

@@ -73,6 +73,10 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("warnings of line %d: %q, want %q", i+1, got, want)
 		}
 	}
+	lost := testdb.Values[string](t, f.pool, `SELECT event_id FROM events WHERE data ->> 'parentLost' = 'true'`)
+	if !slices.Equal(lost, []string{"orphan"}) {
+		t.Errorf("recorded with a lost parent: %q", lost)
+	}
 	recorded := testdb.Values[string](t, f.pool, `SELECT request_id FROM events WHERE event_id = 'parent' AND stream_type = 'post'`)
 	if !slices.Equal(recorded, []string{"request/3"}) {
 		t.Errorf("request ids on record: %q", recorded)

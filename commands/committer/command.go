@@ -82,6 +82,7 @@ func NewImportPost(caller Caller, key string, body *request.Post) *Command {
 		IntegrationID: caller.IntegrationID,
 		Comment:       events.Comment{ExternalUUID: body.AuthorUUID, Username: body.Username, Content: body.Content},
 		WrittenAt:     body.WrittenAt,
+		NamesParent:   body.ParentKey != nil,
 	}}
 	if body.Chapter != nil {
 		comment.ChapterNumber = jsontext.Value(*body.Chapter)

@@ -25,7 +25,8 @@ const (
 
 // Snapshot exports views as of one moment, until Close.
 type Snapshot struct {
-	// AsOf is the time before which everything committed is in the views.
+	// AsOf is the least as_of of analytics.freshness: what is recorded before is in all views. A next export that asks for
+	// what has changed since misses nothing.
 	AsOf time.Time
 	// ChangedSince, unless empty, limits the rows of views with a changed_at.
 	ChangedSince string
@@ -33,9 +34,8 @@ type Snapshot struct {
 	tx pgx.Tx
 }
 
-// openSQL must be the first statement. The time of the transaction is older than its snapshot; that of the statement is
-// not, because the server takes the snapshot when it plans. $1: a time, or "".
-const openSQL = `SELECT least((SELECT min(as_of) FROM analytics.freshness), now()), coalesce(nullif($1, '')::timestamptz::text, ''),
+// openSQL begins an export. $1: a time, or "".
+const openSQL = `SELECT coalesce((SELECT min(as_of) FROM analytics.freshness), now()), coalesce(nullif($1, '')::timestamptz::text, ''),
     set_config('datestyle', 'ISO', true), set_config('bytea_output', 'hex', true)`
 
 // Open takes a snapshot. changedSince is a time as PostgreSQL reads it, in UTC unless it has a zone, or empty.

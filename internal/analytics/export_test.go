@@ -307,7 +307,8 @@ func TestSnapshot(t *testing.T) {
 		INSERT INTO kept VALUES (1, '2026-01-02 03:04:05.678901Z'), (2, '2026-01-02 03:04:05.678902Z');
 		CREATE VIEW analytics.dated AS SELECT n, changed_at FROM kept; CREATE VIEW analytics.undated AS SELECT n FROM kept;
 		INSERT INTO projections (name, generation, position, state, updated_at) VALUES ('posts', 1, 0, 'running', now());
-		INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id, recorded_at)
+		INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source,
+		    event_type, data, actor, batch_id, recorded_at)
 		VALUES (0, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.approved.v1', '{}', 'a', gen_random_uuid(), '2026-01-03')`)
 	for since, want := range map[string]int{"": 2, "2026-01-02T03:04:05.678902Z": 1, "2026-01-02 12:04:05.678902+09": 1} {
 		s := testdb.Must(analytics.Open(t.Context(), pool, since))(t)

@@ -82,8 +82,8 @@ func find(ctx context.Context, q database.Querier, name string) (View, error) {
 	return View{}, fmt.Errorf("%w %q: there are %s", ErrUnknownView, name, strings.Join(names, ", "))
 }
 
-// query returns the SELECT of all columns. Names are quoted; expressions are SQL of this package, and since is a time as
-// the server prints it.
+// query returns the SELECT of all columns. Names are quoted; expressions are SQL of this package, and since is a time
+// as the server prints it.
 func (v View) query() string {
 	columns := make([]string, len(v.Columns))
 	for i := range v.Columns {
