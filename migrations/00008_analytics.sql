@@ -53,7 +53,7 @@ CREATE VIEW analytics.erased AS
 SELECT stream_id AS author_id, (data ->> 'integrationId')::uuid AS integration_id, recorded_at AS erased_at
 FROM events WHERE event_type = 'author.erased.v1';
 
-COMMENT ON VIEW analytics.erased IS 'One row per erasure of an author, whose row in authors is gone unless the author commented again. Always current: written together with the events.';
+COMMENT ON VIEW analytics.erased IS 'One row per erasure of an author, whose row in authors is gone unless the author commented again.';
 COMMENT ON COLUMN analytics.erased.author_id IS 'The author, as analytics.authors.author_id was.';
 COMMENT ON COLUMN analytics.erased.integration_id IS 'Partner integration whose user the author is.';
 COMMENT ON COLUMN analytics.erased.erased_at IS 'When the erasure was recorded. What was received before is erased.';
@@ -116,7 +116,7 @@ SELECT i.integration_id, i.posts, i.replies, coalesce(a.authors, 0) AS authors, 
 FROM integration_activity AS i
 LEFT JOIN (SELECT integration_id, count(*) AS authors FROM authors GROUP BY integration_id) AS a USING (integration_id);
 
-COMMENT ON VIEW analytics.integration_activity IS 'One row per partner integration with deliveries: numbers and times. Deliveries that staff hid, rejected or erased later count. Projection: activity.';
+COMMENT ON VIEW analytics.integration_activity IS 'One row per partner integration with deliveries: numbers and times. Projection: activity.';
 COMMENT ON COLUMN analytics.integration_activity.integration_id IS 'Partner integration: analytics.integrations has its name.';
 COMMENT ON COLUMN analytics.integration_activity.posts IS 'Imported comments, including replies.';
 COMMENT ON COLUMN analytics.integration_activity.replies IS 'Comments among these that are replies.';
@@ -204,7 +204,7 @@ COMMENT ON COLUMN analytics.freshness.state IS 'running or failed. failed: stopp
 COMMENT ON COLUMN analytics.freshness.position IS 'Number of applied events: those with a smaller log_index.';
 COMMENT ON COLUMN analytics.freshness.lag_events IS 'Events that are recorded and not applied yet.';
 COMMENT ON COLUMN analytics.freshness.lag_seconds IS 'Age of the oldest of these events; 0 without any.';
-COMMENT ON COLUMN analytics.freshness.as_of IS 'When the oldest of these events was recorded, without any the last of all: everything recorded before is in the views, and nothing will be added before.';
+COMMENT ON COLUMN analytics.freshness.as_of IS 'Everything recorded before this time is in the views, and nothing will be added before it.';
 
 -- +goose Down
 DROP VIEW analytics.freshness, analytics.comments, analytics.integrations, analytics.daily_facts, analytics.daily_authors, analytics.integration_activity,
