@@ -165,7 +165,8 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 
 	parts = append(parts,
 		s.operations(opsListener, health),
-		s.requests(netutil.LimitListener(listener, c.Connections), s.kit.Handler(router, p.Missing()), c.Sandbox))
+		s.requests(netutil.LimitListener(listener, c.Connections), s.kit.Handler(router, p.Missing()), c.Sandbox),
+		s.systemd(opsListener.Addr()))
 	fmt.Fprintf(env.stdout, "Novelgate is listening on http://%s\n", listener.Addr())
 	fmt.Fprintf(env.stdout, "Operations (metrics, health, pprof) on http://%s\n", opsListener.Addr())
 	if !db.isStandby {

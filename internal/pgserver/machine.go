@@ -82,6 +82,7 @@ func (s *Server) settings(ctx context.Context) map[string]string {
 		"shared_buffers":           megabytes(memory()/8, 128, 1024),
 		"max_wal_size":             megabytes(size/16, 1024, 8192),
 		"checkpoint_timeout":       "15min",
+		"jit":                      "off", // writes the code that it runs, which a hardened unit forbids
 	}
 	const lz4 = "wal_compression=lz4" // PostgreSQL may have been built without it
 	if run(s.Command(ctx, "postgres", "-C", "wal_compression", "-D", s.cluster, "-c", lz4)) == nil {
