@@ -142,7 +142,9 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	}
 	if err := r.build(ctx); err != nil {
 		err = fmt.Errorf("rebuild projection %s: %w", r.Projection.Name(), err)
-		r.recordError(context.WithoutCancel(ctx), err)
+		if ctx.Err() == nil { // an interruption is no trouble
+			r.recordError(ctx, err)
+		}
 		return Result{}, err
 	}
 	return Result{

@@ -46,7 +46,7 @@ func filled(t testing.TB, prefix string, n int) *pgxpool.Pool {
 	return pool
 }
 
-// interrupt starts a rebuild and ends it after some events.
+// interrupt starts a rebuild and ends it after some events, which is no error of the rebuild.
 func interrupt(t testdb.Failer, config rebuild.Config, after events.Position) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -59,6 +59,12 @@ func interrupt(t testdb.Failer, config rebuild.Config, after events.Position) {
 	}
 	if _, err := rebuild.Run(ctx, config); !errors.Is(err, context.Canceled) {
 		t.Fatal("an interrupted rebuild ended with", err)
+	}
+	var trouble *string
+	err := config.Pool.QueryRow(context.Background(), `SELECT error FROM projection_rebuilds WHERE name = $1`,
+		config.Projection.Name()).Scan(&trouble)
+	if err != nil || trouble != nil {
+		t.Fatal("an interrupted rebuild is on record with", trouble, err)
 	}
 }
 
