@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -136,8 +135,7 @@ func printUsageError(stderr io.Writer, err error) int {
 var missingSchemaCodes = []string{"42P01", "42703", "42883"}
 
 // explain returns the text of an error, with advice for a missing schema and for a server without a free connection. It
-// shortens API keys to their prefixes, because messages end up in logs. It removes repeated lines: pgx tries to connect
-// with TLS and without, and reports the same error for both.
+// shortens API keys to their prefixes, because messages end up in logs.
 func explain(err error) string {
 	if errors.Is(err, context.Canceled) { // by a signal
 		return "interrupted"
@@ -149,7 +147,7 @@ func explain(err error) string {
 	if full, ok := database.FullServer(err); ok {
 		return database.ErrFull.Error() + " (" + full.Message + "): " + database.FullAdvice
 	}
-	return strings.Join(slices.Compact(strings.Split(auth.Redact(err.Error()), "\n")), "\n")
+	return auth.Redact(database.ErrorText(err))
 }
 
 // Set by the build (-ldflags "-X main.version=… -X main.commit=…").

@@ -14,11 +14,21 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/term"
+
+	"novelgate/internal/database"
 )
 
 // logger logs to standard error, from a level on.
 func (e *environment) logger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+			if err, ok := attr.Value.Any().(error); ok {
+				attr.Value = slog.StringValue(database.ErrorText(err))
+			}
+			return attr
+		},
+	}))
 }
 
 // output is standard output. It keeps the first error of a write, with which the command fails.

@@ -63,7 +63,7 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 		if _, full := FullServer(err); full {
 			advice = FullAdvice
 		}
-		return []Finding{{Check: "connect", Status: Fail, Found: err.Error(), Advice: advice}}
+		return []Finding{{Check: "connect", Status: Fail, Found: ErrorText(err), Advice: advice}}
 	}
 	return []Finding{
 		diagnoseServer(ctx, pool, version),

@@ -2,6 +2,7 @@ package database_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,7 +42,8 @@ func TestDiagnose(t *testing.T) {
 		"few connections":    {url + "&user=" + few, 0, "connections", database.Warn, "of 5 are used"},
 		"no rights":          {empty + "&user=" + few, 0, "rights", database.Fail, "GRANT CREATE ON SCHEMA public"},
 		"nobody there": {
-			"postgres://nobody@127.0.0.1:1/nothing?connect_timeout=2", 0, "connect", database.Fail, "refused",
+			"postgres://nobody@127.0.0.1:1/nothing?connect_timeout=2", 0, "connect", database.Fail,
+			"failed to connect to `user=nobody database=nothing`: 127.0.0.1:1 (127.0.0.1): dial error: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,12 +56,34 @@ func TestDiagnose(t *testing.T) {
 				if f.Check != c.check {
 					continue
 				}
-				if f.Status != c.status || !strings.Contains(f.Found, c.found) {
+				if f.Status != c.status || !strings.Contains(f.Found, c.found) || strings.Contains(f.Found, "\n") {
 					t.Errorf("%s: %s, %s; want %s, %s", f.Check, f.Status, f.Found, c.status, c.found)
 				}
 				return
 			}
 			t.Errorf("there is no check %s", c.check)
 		})
+	}
+}
+
+// TestErrorText: the attempts to connect are on one line, each once, and without a refusal of TLS before another
+// attempt at the same address.
+func TestErrorText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"boom":         "boom",
+		"one\ntwo":     "one\ntwo",
+		"open: `x`: a": "open: `x`: a",
+		"open: `x`:\n\th:1 (h): dial error: gone\n\th:1 (h): dial error: gone": "open: `x`: h:1 (h): dial error: gone",
+		"`x`:\n\th: tls error: server refused TLS connection\n\th: failed SASL auth: wrong password": "`x`: " +
+			"h: failed SASL auth: wrong password",
+		"`x`:\n\tg: tls error: server refused TLS connection\n\th: tls error: server refused TLS connection": "`x`: " +
+			"g: tls error: server refused TLS connection; h: tls error: server refused TLS connection",
+		"`x`:\n\thostname resolving error: lookup h: no such host\n\tlookup h: no such host": "`x`: hostname resolving " +
+			"error: lookup h: no such host",
+	} {
+		if got := database.ErrorText(errors.New(text)); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
 	}
 }

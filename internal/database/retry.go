@@ -22,6 +22,31 @@ func Retry(ctx context.Context, pool *pgxpool.Pool, query func() error) error {
 	return query()
 }
 
+// ErrorText returns the text of an error, with the failed attempts to connect on one line. pgx gives each a line, and
+// tries every address with TLS, then without: repetitions are left out, and a refusal of TLS that did not end it.
+func ErrorText(err error) string {
+	var text strings.Builder
+	var last string
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		attempt, isAttempt := strings.CutPrefix(line, "\t")
+		address, noTLS := strings.CutSuffix(line, "tls error: server refused TLS connection")
+		switch {
+		case i > 0 && strings.HasSuffix(last, attempt), noTLS && i+1 < len(lines) && strings.HasPrefix(lines[i+1], address):
+			continue
+		case isAttempt && strings.HasSuffix(last, ":"):
+			text.WriteString(" ")
+		case isAttempt:
+			text.WriteString("; ")
+		case i > 0:
+			text.WriteString("\n")
+		}
+		text.WriteString(attempt)
+		last = attempt
+	}
+	return text.String()
+}
+
 // connectionLost reports whether err means that an established connection broke. Failures to connect, time-outs and
 // errors of a statement are not lost connections.
 func connectionLost(err error) bool {
