@@ -85,8 +85,9 @@ func (f finder) find(ctx context.Context, want int) (binaries, error) {
 	if want != 0 {
 		wanted, sentinel = fmt.Sprint("PostgreSQL ", want), ErrVersionMismatch
 	}
-	return binaries{}, fmt.Errorf("find %s: %w (%w). Install it with: %s", wanted, sentinel, errors.Join(unusable, err),
-		installCommand(want))
+	// On one line, and the sentinel once: each unusable directory may have it.
+	reasons := strings.NewReplacer("\n", "; ", sentinel.Error()+": ", "").Replace(errors.Join(unusable, err).Error())
+	return binaries{}, fmt.Errorf("find %s: %w (%s). Install it with: %s", wanted, sentinel, reasons, installCommand(want))
 }
 
 // installed returns installed programs of major version want (0: any), with these further tools beside them. If

@@ -50,12 +50,14 @@ func TestPrograms(t *testing.T) {
 		want                  int
 		dir, refusal          string
 	}{
-		"none":                 {"PATH", empty, "", 0, "", "Install it with: "},
-		"an empty directory":   {"PG_BINDIR", empty, all, 0, "", empty + " has no initdb"},
-		"an old version":       {"PG_BINDIR", old, all, 0, "", "is PostgreSQL 14, but 15 or newer is needed"},
-		"the highest version":  {"PATH", empty, all, 0, filepath.Join(root, "100", "bin"), ""},
-		"that of the data":     {"PATH", empty, all, 99, filepath.Join(root, "99", "bin"), ""},
-		"not that of the data": {"PATH", empty, all, 98, "", "it is of PostgreSQL 98, and"},
+		"none":                {"PATH", empty, "", 0, "", "Install it with: "},
+		"an empty directory":  {"PG_BINDIR", empty, all, 0, "", empty + " has no initdb"},
+		"an old version":      {"PG_BINDIR", old, all, 0, "", "is PostgreSQL 14, but 15 or newer is needed"},
+		"the highest version": {"PATH", empty, all, 0, filepath.Join(root, "100", "bin"), ""},
+		"that of the data":    {"PATH", empty, all, 99, filepath.Join(root, "99", "bin"), ""},
+		"not that of the data": {
+			"PATH", empty, all, 98, "", ": data of another PostgreSQL major version (it is of PostgreSQL 98, and",
+		},
 		"the first in PATH": {
 			"PATH", empty + ":" + filepath.Join(root, "99", "bin"), all, 0, filepath.Join(root, "99", "bin"), "",
 		},
@@ -63,6 +65,9 @@ func TestPrograms(t *testing.T) {
 		dir, err := pgserver.FindPrograms(t.Context(), getenv(c.variable, c.value), []string{c.glob}, t.TempDir(), c.want)
 		if dir != c.dir || (err == nil) != (c.refusal == "") || err != nil && !strings.Contains(err.Error(), c.refusal) {
 			t.Errorf("%s: %q, %v", name, dir, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: not on one line: %v", name, err)
 		}
 		if c.want == 98 && !errors.Is(err, pgserver.ErrVersionMismatch) || c.value == empty && c.glob == "" &&
 			!errors.Is(err, pgserver.ErrNoBinaries) {
