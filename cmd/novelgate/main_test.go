@@ -100,6 +100,9 @@ func TestWrongUsage(t *testing.T) {
 		{"novel edit Genji --reason why", "nothing to change: give --author, --synopsis, "},
 
 		{"serve --ledger-signer /nowhere/at/all/signer", "--ledger-signer: there is no directory /nowhere/at/all"},
+		{"serve --listen 8080", "--listen: address 8080: missing port in address"},
+		{"serve --ops-listen localhost", "--ops-listen: address localhost: missing port in address"},
+		{"serve --public-url novels.example", `--public-url: "novels.example" is not an http or https address`},
 		{"events list --from yesterday", "--from: must be a time with its zone, such as 2026-01-31T12:00:00Z"},
 		{"serve --log-level loud", "--log-level: must be debug, info, warn or error"},
 		{"novel list --state paused", `--state must be one of "pending","approved"`},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/url"
 	"os"
 	"runtime/debug"
@@ -84,6 +85,17 @@ func (c *serveCommand) Validate() error {
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if _, _, err := net.SplitHostPort(c.OpsListen); err != nil {
+		return fmt.Errorf("--ops-listen: %w", err)
+	}
+	if c.PublicURL != "" {
+		if _, err := publicURL(c.PublicURL, nil); err != nil {
+			return err
+		}
+	}
 	return errors.Join(c.Site.validate(), c.Ledger.validate(), c.Relay.validate())
 }
 
@@ -111,11 +123,11 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	if err := db.open(ctx, c.AllowUnsafeDurability); err != nil {
 		return err
 	}
-	listener, err := listen(ctx, c.Listen)
+	listener, err := listen(ctx, "--listen", c.Listen)
 	if err != nil {
 		return err
 	}
-	opsListener, err := listen(ctx, c.OpsListen)
+	opsListener, err := listen(ctx, "--ops-listen", c.OpsListen)
 	if err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func newRegistry() *prometheus.Registry {
 // sendBuffer is what the kernel holds of an answer, in bytes. Linux takes twice that in memory.
 const sendBuffer = 64 << 10
 
-func listen(ctx context.Context, address string) (net.Listener, error) {
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	// Connections inherit the buffer. With the default of the kernel, which grows to megabytes, clients that do not read
 	// their answers would take gigabytes of the kernel's memory.
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
@@ -167,12 +167,12 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	}}
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return listener, nil
 }
 
-// publicURL returns the prefix of the URLs in responses.
+// publicURL returns the prefix of the URLs in responses: flag, otherwise the address of the listener.
 func publicURL(flag string, listening net.Addr) (*url.URL, error) {
 	if flag == "" {
 		address := listening.String()

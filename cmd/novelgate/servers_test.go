@@ -11,6 +11,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestListenNamesTheFlag: an address that is in use can be found in the command line.
+func TestListenNamesTheFlag(t *testing.T) {
+	t.Parallel()
+	listener, err := listen(t.Context(), "--listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	want := "--ops-listen: listen tcp " + listener.Addr().String() + ": "
+	if _, err := listen(t.Context(), "--ops-listen", listener.Addr().String()); err == nil ||
+		!strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error = %v, want %s…", err, want)
+	}
+}
+
 // TestPartsStopInReverse: each part lives until all after it have ended, whether the service is stopped or a part
 // fails, and the error names that part.
 func TestPartsStopInReverse(t *testing.T) {
