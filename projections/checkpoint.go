@@ -109,7 +109,7 @@ func Retry(ctx context.Context, db database.DB, name string) error {
 		return fmt.Errorf("look for projection %s: %w", name, err)
 	}
 	if !exists {
-		return fmt.Errorf("retry projection %s: %w", name, ErrUnknownProjection)
+		return fmt.Errorf("retry: %w %q among the asynchronous ones", ErrUnknownProjection, name)
 	}
 	return fmt.Errorf("retry projection %s: %w", name, ErrNotFailed)
 }

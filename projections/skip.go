@@ -89,7 +89,7 @@ func failedEvent(ctx context.Context, db database.DB, name string) (events.Proje
 		&s.EventType)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return s, fmt.Errorf("%w: %q", ErrUnknownProjection, name)
+		return s, fmt.Errorf("%w %q among the asynchronous ones", ErrUnknownProjection, name)
 	case err != nil:
 		return s, fmt.Errorf("find the event: %w", err)
 	case state != Failed:

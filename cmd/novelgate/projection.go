@@ -125,9 +125,8 @@ func (c *projectionRebuild) rebuild(
 	}
 	rebuilt, err := rebuild.Run(ctx, config)
 	if err != nil && isOnRecord && !errors.Is(err, rebuild.ErrStructure) && !errors.Is(err, rebuild.ErrTakenOver) {
-		fmt.Fprintln(env.stderr,
-			"The live tables have not changed. The same command continues this rebuild; `novelgate projection discard` "+
-				"discards it.")
+		fmt.Fprintf(env.stderr, "The live tables have not changed. The same command continues this rebuild; "+
+			"`novelgate projection discard %s` discards it.\n", c.Name)
 	}
 	took := env.now().Sub(begun)
 	return said(rebuilt, err, "%s was rebuilt from %d events in %v, %.0f events/s", c.Name, rebuilt.Events,
