@@ -1,5 +1,4 @@
 -- Comments per chapter
--- Chapter numbers are exact decimals: 2.5 is an interlude. A comment without one is about the novel as a whole.
 SELECT n.title, p.chapter_number AS chapter, count(*) AS comments, count(DISTINCT p.author_id) AS authors
 FROM analytics.posts AS p
 JOIN analytics.novels AS n USING (novel_id)

@@ -1,5 +1,4 @@
 -- Novels that readers of several partners discuss
--- An author belongs to one partner: a person who writes on two platforms is two authors.
 SELECT n.title, count(DISTINCT d.integration_id) AS partners, count(DISTINCT d.author_id) AS authors, t.posts, t.replies,
        string_agg(DISTINCT i.name, ', ' ORDER BY i.name) AS "on"
 FROM analytics.daily_authors AS d
