@@ -54,7 +54,7 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 	}
 	url, err := pgserver.Find(ctx, f.DataDir)
 	if errors.Is(err, pgserver.ErrNotRunning) {
-		return "", fmt.Errorf("%w: start `novelgate serve`, or name a database with --database-url", err)
+		return "", fmt.Errorf("%w: start `novelgate serve`, or name its --data-dir or --database-url", err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the embedded database: %w", err)

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -86,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		do()
 	}
 	if err = cmp.Or(err, env.stdout.err); err != nil {
-		fmt.Fprintln(stderr, "novelgate:", explain(err))
+		fmt.Fprintln(stderr, "novelgate:", strings.TrimPrefix(explain(err), "novelgate: ")) // errors of client begin with it
 		return 1
 	}
 	return 0

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -148,6 +150,29 @@ func TestLostOutput(t *testing.T) {
 		env = &environment{stdout: &output{Writer: fullDisk{}}, json: asJSON}
 		if err := env.show(said(1, nil, "a sentence")); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("a sentence, JSON %t: %v", asJSON, err)
+		}
+	}
+}
+
+// TestAdvice: an error names the flag that helps, and the program once.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(refusing.Close)
+	file := filepath.Join(t.TempDir(), "lines.ndjson")
+	line := `{"operation":"novels","idempotencyKey":"1","body":{"novel":"Genji"}}`
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{
+		"novel list --data-dir " + t.TempDir():              "--data-dir",
+		"import " + file + " --key x --url " + refusing.URL: "novelgate: 401 Unauthorized; to continue",
+	} {
+		if _, stderr, code := runHere(strings.Fields(command)...); code != 1 || !strings.HasPrefix(stderr, "novelgate: ") ||
+			strings.Count(stderr, "novelgate: ") > 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, want %q:\n%s", command, code, want, stderr)
 		}
 	}
 }
