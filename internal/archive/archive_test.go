@@ -95,6 +95,8 @@ func TestRows(t *testing.T) {
 		"a mark wins":       {"\ufeff" + text, func(o *archive.Options) { o.Encoding = "windows-1252" }},
 		"a mark and quotes": {"\ufeff" + replaced("key,", `"key",`), nil},
 		"a code page":       {replaced("é", "\xe9"), func(o *archive.Options) { o.Encoding = "Windows-1252" }},
+		"its short name":    {replaced("é", "\xe9"), func(o *archive.Options) { o.Encoding = "CP1252" }},
+		"of DOS":            {replaced("é", "\x82"), func(o *archive.Options) { o.Encoding = "cp850" }},
 		"capitals":          {replaced("key", "KEY", "chapterNumber", "ChapterNumber", "parent_uuid", " Parent_UUID "), nil},
 		"CRLF":              {strings.ReplaceAll(text, "\n", "\r\n"), nil},
 		"empty rows":        {replaced("x\n", "x\n\n,,,,,,,\n") + ",,,,,,,\n,,,,,,,\n,\n", nil},

@@ -117,7 +117,12 @@ func (f *file) readHeading(options Options) (err error) {
 func codePage(name string) (*charmap.Charmap, error) {
 	for _, known := range charmap.All {
 		page, ok := known.(*charmap.Charmap)
-		if ok && strings.EqualFold(strings.ReplaceAll(page.String(), " ", "-"), name) {
+		if !ok {
+			continue
+		}
+		// Such as windows-1252 or cp1252, ISO-8859-15, cp850.
+		title := strings.NewReplacer("IBM Code Page ", "cp", " ", "-").Replace(page.String())
+		if strings.EqualFold(title, name) || strings.EqualFold(strings.Replace(title, "Windows-", "cp", 1), name) {
 			return page, nil
 		}
 	}
