@@ -203,7 +203,7 @@ func (a *API) reconcile(ctx context.Context, c *call) (*answer, error) {
 	var operation ratelimit.Operation
 	if name, ok := o.Text("operation", true); ok {
 		if operation, ok = parseOperation(name); !ok {
-			o.Fail("operation", operationWanted)
+			o.Fail("operation", "%s, got %q", operationWanted, web.Clip(name))
 		}
 	}
 	var keys, sent []string // distinct keys, each with the spelling in which it was first sent

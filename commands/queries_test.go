@@ -153,8 +153,12 @@ func TestInquiriesRefused(t *testing.T) {
 				got.body["requestId"] != got.header.Get("X-Request-Id") {
 				t.Errorf("answer: %+v", got)
 			}
-			if detail := fmt.Sprint(got.body["detail"]); strings.Contains(detail, "header") {
+			detail := fmt.Sprint(got.body["detail"])
+			if strings.Contains(detail, "header") {
 				t.Errorf("detail speaks of a header: %s", detail)
+			}
+			if strings.Contains(tc.body, `"post"`) && !strings.Contains(detail, `got "post"`) {
+				t.Errorf("detail does not quote the operation: %s", detail)
 			}
 		})
 	}

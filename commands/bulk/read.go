@@ -102,7 +102,11 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	switch l.Operation = ratelimit.Operation(operation); {
 	case l.Operation != ratelimit.Posts && l.Operation != ratelimit.Novels:
 		l.Operation = ""
-		return l, problem.InvalidField("operation", "must be novels or posts")
+		wrong := "must be novels or posts"
+		if operation != "" {
+			wrong += fmt.Sprintf(", got %q", web.Clip(operation))
+		}
+		return l, problem.InvalidField("operation", wrong)
 	case len(body) > request.MaxBody:
 		return l, problem.PayloadTooLarge(request.MaxBody)
 	}

@@ -62,6 +62,9 @@ func TestUnreadableLines(t *testing.T) {
 		if o.Line != i+1 || o.code() != w.code || o.IdempotencyKey != w.key || o.Operation != w.operation {
 			t.Errorf("%.80q: %+v %+v", w.line, o, o.Problem)
 		}
+		if strings.Contains(w.line, "other") && !strings.Contains(o.Problem.Detail, `must be novels or posts, got "other"`) {
+			t.Errorf("%q: %s", w.line, o.Problem.Detail)
+		}
 	}
 	if len(outcomes) > 0 {
 		t.Errorf("more outcomes: %+v", outcomes)

@@ -144,7 +144,7 @@ func TestDecodePostRefusesFields(t *testing.T) {
 		post(`"content":"x <\u0062>"`):                       {"content: must be plain text, but contains HTML: <b>"},
 		post(`"content":"a\u0000b"`):                         {"content: must not contain the character NUL"},
 		post(`"content":{}`):                                 {"content: must be a string, got an object"},
-		post(`"chapterNumber":"5"`):                          {"chapterNumber: must be a number, got a string"},
+		post(`"chapterNumber":"5"`):                          {`chapterNumber: must be a number, got the string "5"`},
 		post(`"chapterNumber":1000000.5`):                    {"chapterNumber: must be from 0 to 1,000,000, got 1000000.5"},
 		post(`"timestamp":"2024-05-01"`):                     {"timestamp: must be ISO 8601"},
 		post(`"timestamp":"2024-05-01T10:00"`):               {"timestamp: must have an explicit time zone"},
@@ -158,7 +158,7 @@ func TestDecodePostRefusesFields(t *testing.T) {
 		// All errors together, in the order of the documentation.
 		`{"parent_uuid":1,"timestamp":2,"chapterNumber":"3","content":4,"NOVEL":5,"username":null}`: {
 			"uuid: is required", "username: is required and must not be null", "NOVEL: unknown member",
-			"content: must be a string, got a number", "chapterNumber: must be a number, got a string",
+			"content: must be a string, got a number", `chapterNumber: must be a number, got the string "3"`,
 			"timestamp: must be a string, got a number", "parent_uuid: must be a string, got a number",
 		},
 		post(`"content":"<i>` + long(20000) + `"`): {"content: must have 1 to 20,000", "content: must be plain text"},

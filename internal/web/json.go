@@ -172,6 +172,8 @@ func (o *Object) value(name string, kind jsontext.Kind, want string, required bo
 	switch raw := m.raw; {
 	case raw != nil && raw.Kind() == kind:
 		return raw, true
+	case raw.Kind() == '"':
+		o.Fail(name, "must be %s, got the string %q", want, Clip(unquote(raw)))
 	case raw != nil:
 		o.Fail(name, "must be %s, got %s", want, describe(raw.Kind()))
 	case required && m.null:
