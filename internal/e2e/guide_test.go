@@ -1,11 +1,13 @@
 package e2e_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
@@ -70,18 +72,32 @@ func TestGuideOfClients(t *testing.T) {
 	}
 	s := Shared(t)
 	p := s.NewPartner(t)
-	said := ""
-	for _, address := range []string{s.through(t, cutAfterRequest, refuseWith(503), refuseWith(429)), s.URL} {
-		command := exec.CommandContext(t.Context(), node, "--input-type=module", "--eval", program("js"))
+	run := func(address, source string) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		command := exec.CommandContext(ctx, node, "--input-type=module", "--eval", source)
 		command.Env = append(os.Environ(), "NOVELGATE_URL="+address, "NOVELGATE_API_KEY="+p.APIKey)
 		out, err := command.CombinedOutput()
+		return string(out), err
+	}
+	said := ""
+	for _, address := range []string{s.through(t, cutAfterRequest, refuseWith(503), refuseWith(429)), s.URL} {
+		out, err := run(address, program("js"))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		said += string(out)
+		said += out
 	}
 	words := strings.Fields(said) // created, postId and url of each answer
 	if len(words) != 6 || words[0] != "false" || words[3] != "false" || words[1] != words[4] {
 		t.Errorf("it said\n%s", said)
+	}
+	changed := strings.Replace(program("js"), "Wait for it.", "Wait.", 1) + "console.log(post.mismatch);"
+	if out, err := run(s.URL, changed); err != nil || !strings.HasSuffix(out, "\ntrue\n") {
+		t.Errorf("another body: %v\n%s", err, out)
+	}
+	// What no repetition mends is an error at once.
+	if out, err := run("", program("js")); err == nil || !strings.Contains(out, "Invalid URL") {
+		t.Errorf("without an address: %v\n%s", err, out)
 	}
 }
