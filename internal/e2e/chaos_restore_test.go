@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -100,16 +101,29 @@ func wantVerified(t *testing.T, databaseURL, kept string) {
 	}
 }
 
-// dumpAndRestore copies a database into an empty one of another cluster, as an operator does. Without pg_dump the test
-// is skipped.
+// dumpAndRestore copies a database into an empty one of another cluster, which lacks the role of its owner, as an
+// operator does (docs/operators.md). Without pg_dump the test is skipped.
 func dumpAndRestore(t testing.TB, from, to *server) {
 	t.Helper()
 	program := testdb.Must(os.Readlink(filepath.Join("/proc", strconv.Itoa(postmaster(t, from.dir)), "exe")))(t)
-	tools, file := filepath.Dir(program), filepath.Join(t.TempDir(), "novelgate.dump")
+	tools, dir := filepath.Dir(program), t.TempDir()
+	file, list := filepath.Join(dir, "novelgate.dump"), filepath.Join(dir, "list")
 	if _, err := os.Stat(filepath.Join(tools, "pg_dump")); err != nil {
 		t.Skip("this PostgreSQL has no pg_dump")
 	}
 	execute(t, to.url(), `CREATE ROLE novelgate_analytics NOLOGIN`)
+	execute(t, from.url(), `CREATE ROLE former`, `ALTER SCHEMA analytics OWNER TO former`,
+		`ALTER DEFAULT PRIVILEGES FOR ROLE former IN SCHEMA analytics GRANT SELECT ON TABLES TO novelgate_analytics`)
 	carryOut(t, filepath.Join(tools, "pg_dump"), "--format=custom", "--file="+file, "--dbname="+from.url())
-	carryOut(t, filepath.Join(tools, "pg_restore"), "--exit-on-error", "--dbname="+to.url(), file)
+	carryOut(t, filepath.Join(tools, "pg_restore"), "--list", "--file="+list, file)
+	entries := slices.DeleteFunc(strings.Split(string(testdb.Must(os.ReadFile(list))(t)), "\n"), func(line string) bool {
+		return strings.Contains(line, "DEFAULT ACL")
+	})
+	if err := os.WriteFile(list, []byte(strings.Join(entries, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	carryOut(t, filepath.Join(tools, "pg_restore"), "--exit-on-error", "--no-owner", "--use-list="+list,
+		"--dbname="+to.url(), file)
+	execute(t, to.url(), `ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON ROUTINES FROM PUBLIC`,
+		`ALTER DEFAULT PRIVILEGES IN SCHEMA analytics GRANT SELECT ON TABLES TO novelgate_analytics`)
 }
