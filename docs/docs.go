@@ -10,9 +10,9 @@ import "embed"
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-// Guides are the pages for partners that the service serves below /docs/.
+// Guides are the pages for partners that the service serves below /docs/, and those that they link.
 //
-//go:embed SPEC.md partners.md partner-clients.md
+//go:embed SPEC.md partners.md partner-clients.md reading.md staff.md
 var Guides embed.FS
 
 // Program says on /docs how partners get the program. Go cannot fetch the module: the first element of its path has no

@@ -3,13 +3,29 @@ package readapi_test
 import (
 	"archive/zip"
 	"bytes"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"novelgate/internal/testdb"
 )
+
+// TestGuidesOfPartners: the service has the documents that they link, beside them.
+func TestGuidesOfPartners(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, guide := range []string{"partners.md", "partner-clients.md", "SPEC.md"} {
+		text := w.get(t, "/docs/"+guide).Body.String()
+		for _, link := range regexp.MustCompile(`\]\(([\w-]+\.md)`).FindAllStringSubmatch(text, -1) {
+			if answer := w.get(t, "/docs/"+link[1]); answer.Code != http.StatusOK {
+				t.Errorf("%s links %s: %d", guide, link[1], answer.Code)
+			}
+		}
+	}
+}
 
 // TestClientZip unpacks the client in a module of a partner, as the guide says, and builds a program with it there.
 func TestClientZip(t *testing.T) {
