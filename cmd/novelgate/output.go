@@ -18,9 +18,13 @@ import (
 	"novelgate/internal/database"
 )
 
-// logger logs to standard error, from a level on.
+// logger logs to standard error, from a level on, as text.
 func (e *environment) logger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{
+	return slog.New(slog.NewTextHandler(e.stderr, logOptions(level)))
+}
+
+func logOptions(level slog.Level) *slog.HandlerOptions {
+	return &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
 			if err, ok := attr.Value.Any().(error); ok {
@@ -28,7 +32,7 @@ func (e *environment) logger(level slog.Level) *slog.Logger {
 			}
 			return attr
 		},
-	}))
+	}
 }
 
 // output is standard output. It keeps the first error of a write, with which the command fails.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,8 @@ type serveCommand struct {
 	Ledger   LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 	Relay    RelayFlags  `embed:""`
 	LogLevel logLevel    `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
+
+	LogFormat string `env:"NOVELGATE_LOG_FORMAT" default:"text" enum:"text,json" placeholder:"FORMAT" help:"text or json (default: ${default})."`
 }
 
 // logLevel is the lowest level that is logged.
@@ -115,6 +118,9 @@ type shared struct {
 func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	tuneGC()
 	logger := env.logger(slog.Level(c.LogLevel))
+	if c.LogFormat == "json" {
+		logger = slog.New(slog.NewJSONHandler(env.stderr, logOptions(slog.Level(c.LogLevel))))
+	}
 	db := &databaseServer{
 		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger,
 		config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
@@ -150,6 +156,12 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	router := mux.NewRouter().SkipClean(true) // cleaning a path would redirect a POST
 	health := &readapi.Health{Draining: s.draining.Load}
 
+	at := db.pools.General.Config().ConnConfig
+	logger.InfoContext(ctx, "starting", slog.String("version", version), slog.String("commit", thisCommit()),
+		slog.String("listen", listener.Addr().String()), slog.String("opsListen", opsListener.Addr().String()),
+		slog.String("publicUrl", prefix.String()),
+		slog.String("database", net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port)))+"/"+at.Database),
+		slog.Bool("sandbox", c.Sandbox), slog.Bool("standby", db.isStandby), slog.Bool("relay", c.Relay.URL != ""))
 	parts := []part{{"embedded database", always(db.watch)}}
 	if db.isStandby {
 		parts = append(parts, part{"standby", db.awaitPromotion})
