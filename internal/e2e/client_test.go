@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,17 @@ func (s *Service) through(t testing.TB, faults ...fault) string {
 // cutAfterRequest: the service executes the request, and its answer is lost.
 func cutAfterRequest(_ http.ResponseWriter, r *http.Request, service http.Handler) {
 	service.ServeHTTP(httptest.NewRecorder(), r)
+	panic(http.ErrAbortHandler)
+}
+
+// cutInAnswer: the service executes the request, and the connection ends within its answer.
+func cutInAnswer(w http.ResponseWriter, r *http.Request, service http.Handler) {
+	answer := httptest.NewRecorder()
+	service.ServeHTTP(answer, r)
+	w.Header().Set("Content-Length", strconv.Itoa(answer.Body.Len()))
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes()[:answer.Body.Len()/2])
+	_ = http.NewResponseController(w).Flush()
 	panic(http.ErrAbortHandler)
 }
 

@@ -81,7 +81,7 @@ func TestGuideOfClients(t *testing.T) {
 		return string(out), err
 	}
 	said := ""
-	for _, address := range []string{s.through(t, cutAfterRequest, refuseWith(503), refuseWith(429)), s.URL} {
+	for _, address := range []string{s.through(t, cutAfterRequest, cutInAnswer, refuseWith(503), refuseWith(429)), s.URL} {
 		out, err := run(address, program("js"))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
