@@ -19,7 +19,7 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 	}
 	found := database.Diagnose(ctx, pool, env.now)
 	if c.DatabaseURL == "" {
-		found = append(found, checkDisk(c.DataDir))
+		found = append(found, checkDisk(pgserver.DiskFree(c.DataDir)))
 	}
 	err = env.show(columns[database.Finding]{
 		heading: []any{"STATUS", "CHECK", "FOUND", "ADVICE"},
@@ -32,13 +32,12 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 }
 
 // checkDisk checks the free space for the embedded server.
-func checkDisk(dataDir string) database.Finding {
+func checkDisk(free uint64, known bool) database.Finding {
 	const gibibyte = 1 << 30
 	const warn, fail = 10 * gibibyte, gibibyte
-	free := pgserver.DiskFree(dataDir)
 	f := database.Finding{Check: "disk", Status: database.OK, Found: fmt.Sprintf("%.1f GiB free", float64(free)/gibibyte)}
 	switch {
-	case free == 0:
+	case !known:
 		f.Found = "the free space is unknown"
 	case free < fail:
 		f.Status, f.Advice = database.Fail, "free some space: the server stops when it cannot write its WAL"

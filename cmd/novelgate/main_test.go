@@ -17,6 +17,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
+
+	"novelgate/internal/database"
 )
 
 // runHere runs the program in this process, without a database.
@@ -129,6 +131,21 @@ func TestWrongUsage(t *testing.T) {
 				t.Errorf("want where to find the help, and nothing else, on the second line of standard error:\n%s", stderr)
 			}
 		})
+	}
+}
+
+// TestCheckDisk: a full disk fails, as one that is nearly full does.
+func TestCheckDisk(t *testing.T) {
+	t.Parallel()
+	for free, want := range map[uint64]database.Status{
+		0: database.Fail, 1 << 29: database.Fail, 5 << 30: database.Warn, 1 << 40: database.OK,
+	} {
+		if got := checkDisk(free, true); got.Status != want {
+			t.Errorf("%d bytes: %s, %s; want %s", free, got.Status, got.Found, want)
+		}
+	}
+	if got := checkDisk(0, false); got.Status != database.OK || got.Found != "the free space is unknown" {
+		t.Errorf("unknown: %s, %s", got.Status, got.Found)
 	}
 }
 

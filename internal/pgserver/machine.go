@@ -46,10 +46,10 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// DiskFree returns the free bytes for a data directory ("": DefaultDataDir()); 0 if unknown.
-func DiskFree(dataDir string) uint64 {
-	_, free := disk(cmp.Or(dataDir, DefaultDataDir()))
-	return free
+// DiskFree returns the free bytes for a data directory ("": DefaultDataDir()), if they are known.
+func DiskFree(dataDir string) (free uint64, known bool) {
+	size, free := disk(cmp.Or(dataDir, DefaultDataDir()))
+	return free, size > 0
 }
 
 // settings returns the settings of the server: no network, logs of a week, and what depends on the machine.

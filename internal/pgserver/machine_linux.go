@@ -26,7 +26,7 @@ func memory() uint64 {
 	return total
 }
 
-// disk returns the size and the free bytes of the file system of a directory; 0 if unknown.
+// disk returns the size and the free bytes of the file system of a directory; size 0 if unknown.
 func disk(dir string) (size, free uint64) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
