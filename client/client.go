@@ -74,10 +74,30 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	for _, option := range options {
 		option(s)
 	}
+	s.http = withoutOtherMethods(s.http)
 	return &Client{
 		Novels: Novels{s}, Posts: Posts{s}, Deliveries: Deliveries{s}, Changes: Changes{s}, Webhooks: Webhooks{s},
 		sender: s,
 	}, nil
+}
+
+// withoutOtherMethods returns a copy of h that follows no redirect that changes the method. net/http would send a GET
+// in place of a POST or a DELETE after 301, 302 and 303, for instance from http to https, and its answer would look
+// like that to a command.
+func withoutOtherMethods(h *http.Client) *http.Client {
+	changed := *h
+	changed.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		switch {
+		case r.Method != via[0].Method:
+			return http.ErrUseLastResponse
+		case h.CheckRedirect != nil:
+			return h.CheckRedirect(r, via)
+		case len(via) >= 10: // as net/http
+			return errors.New("stopped after 10 redirects")
+		}
+		return nil
+	}
+	return &changed
 }
 
 // visible reports whether text consists of 1 to 255 visible ASCII characters.

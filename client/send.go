@@ -226,6 +226,9 @@ func newError(response *http.Response, body []byte) *Error {
 		json.Unmarshal(body, e) == nil {
 		return e
 	}
+	if to := response.Header.Get("Location"); to != "" {
+		e.Detail = "The service has moved to " + to
+	}
 	switch response.StatusCode { // a proxy's status
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		e.Retryable = true

@@ -22,6 +22,7 @@ type reply struct {
 	status     int
 	body       string
 	retryAfter string
+	location   string
 	problem    bool
 	repetition bool // with the headers of a repetition
 	cut        bool // the connection breaks
@@ -38,9 +39,12 @@ type attempts struct {
 }
 
 func (a *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
 	}
 	if len(a.keys) == 0 {
 		a.start = time.Now()
@@ -52,6 +56,9 @@ func (a *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	h := http.Header{"Retry-After": {reply.retryAfter}, "Content-Type": {"text/html"}}
+	if reply.location != "" {
+		h.Set("Location", reply.location)
+	}
 	if reply.problem {
 		h.Set("Content-Type", "application/problem+json")
 		h.Set("X-Request-Id", "r")
@@ -156,11 +163,17 @@ func TestFinalAnswers(t *testing.T) {
 		"a title turned down": {problem(409, "novel_rejected", false, ""), refusal(409, "novel_rejected")},
 		"a proxy's 404":       {reply{status: 404, body: "<html>"}, &client.Error{Status: 404}},
 		"no answer of ours":   {reply{status: 200, body: "<html>"}, nil},
+		"a redirect that would make the request a GET": {
+			reply{status: 301, location: "https://moved.example/books"},
+			&client.Error{Status: 301, Detail: "The service has moved to https://moved.example/books"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := &attempts{replies: []reply{tc.reply}}
-			_, err := newClient(t, a).Posts.Create(t.Context(), "evt-1", client.Post{})
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			_, err := newClient(t, a).Posts.Create(ctx, "evt-1", client.Post{})
 			got, _ := errors.AsType[*client.Error](err)
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreUnexported(client.Error{})); diff != "" || err == nil {
 				t.Errorf("%v (-want +got)\n%s", err, diff)
