@@ -70,7 +70,8 @@ func TestNoRequestWithin(t *testing.T) {
 		"https://127.1", "https://2130706433", "https://10.1.2.3", "https://[::1]", "https://a.example:0",
 		"https://a.example:65536", "https://a.example:99999999999999999999", "http://a.example",
 		"ftp://a.example", "https://", "https://u:p@a.example", "https://a.example/#f", "a.example", "",
-		"https://a.example/" + strings.Repeat("x", 2000),
+		" https://a.example", "https://a.example/hook ", "https://a.example/a b", "https://a.example/?a=b c",
+		"https://a.example/?a=\u00fc", "https://a.example/" + strings.Repeat("x", 2000),
 		"https://a.example/" + words(1900), // more bytes than an index takes
 	} {
 		var refused struct {

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"code.dny.dev/ssrf"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -94,15 +95,20 @@ func (s *Sender) checkURL(text string) string {
 	if s.allowHTTP {
 		within = ", or an address that the host platform allows within its network"
 	}
+	notVisible := func(r rune) bool { return r <= ' ' || r > '~' }
 	u, err := url.Parse(text)
 	switch {
 	case len(text) > maxURL:
 		return fmt.Sprintf("must have at most %d bytes", maxURL)
+	case strings.ContainsFunc(text, unicode.IsSpace):
+		return "must not contain white space: write a space as %20"
 	case err != nil || u.Scheme != "https" && (u.Scheme != "http" || !s.allowHTTP) || u.Hostname() == "" ||
 		u.User != nil || u.Fragment != "":
 		return "must be an https address with a host, without user information and fragment" + within
 	case request.CheckPort(u) != "":
 		return request.CheckPort(u)
+	case strings.ContainsFunc(u.RawQuery, notVisible): // net/http sends the query unchanged, but encodes the path
+		return "must have only ASCII in its query: percent-encode other characters"
 	case !s.allowsHost(u):
 		return "must be a public address by https" + within +
 			"; localhost, other private addresses and names of private networks are refused"
