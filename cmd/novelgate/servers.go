@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
@@ -183,10 +184,18 @@ func publicURL(flag string, listening net.Addr) (*url.URL, error) {
 		return &url.URL{Scheme: "http", Host: address}, nil
 	}
 	u, err := parseHTTP("--public-url", strings.TrimRight(flag, "/"))
-	if err == nil && (u.RawQuery != "" || u.Fragment != "") {
-		err = fmt.Errorf("--public-url: %q has a query or a fragment", u.Redacted())
+	switch {
+	case err != nil:
+		return nil, err
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("--public-url: %q has a query or a fragment", u.Redacted())
+	case u.User != nil:
+		return nil, fmt.Errorf("--public-url: %q has a user name, which would be in every URL", u.Redacted())
+	case strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII }):
+		// URL.String would percent-encode the name, which only browsers understand.
+		return nil, fmt.Errorf("--public-url: write the host name of %q in its ASCII form, xn--…", u.Redacted())
 	}
-	return u, err
+	return u, nil
 }
 
 // part is a named piece of a service. It runs until its context ends, or fails.
