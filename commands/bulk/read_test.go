@@ -157,18 +157,25 @@ func TestConcurrentRequests(t *testing.T) {
 	f := setup(t)
 	var bodies []*io.PipeWriter
 	answered := make(chan int)
+	begin := func() *io.PipeWriter {
+		body, writer := io.Pipe()
+		go func() { answered <- f.post(t.Context(), t, body).status }()
+		return writer
+	}
 	for range 2 {
 		f.set(func() { f.integration.IntegrationID = uuid.New() })
-		body, writer := io.Pipe()
-		bodies = append(bodies, writer)
-		go func() { answered <- f.post(t.Context(), t, body).status }()
-		if _, err := io.WriteString(writer, "\n"); err != nil {
-			t.Fatal(err)
-		}
+		writer := begin()
 		testdb.Eventually(t, "the service reads the body", func() bool {
+			select {
+			case <-answered: // refused, because one of the requests below came first
+				_ = writer.Close() // never fails
+				writer = begin()
+			default:
+			}
 			next := f.post(t.Context(), t, strings.NewReader(""))
 			return next.status == http.StatusTooManyRequests && next.header.Get("Retry-After") == "1"
 		})
+		bodies = append(bodies, writer)
 	}
 	f.set(func() { f.integration.IntegrationID = uuid.New() })
 	if next := f.post(t.Context(), t, strings.NewReader("")); next.status != http.StatusServiceUnavailable {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,11 +59,11 @@ func TestReplicasShareLimits(t *testing.T) {
 			replicas[0].must(t, other.post("open", "Title"))
 			stored := map[int]bool{}
 			for round := range 2 {
-				var mu sync.Mutex
+				var mu sync.Mutex // guards stored
 				var wg sync.WaitGroup
-				start := time.Now()
+				start, before := time.Now(), maps.Clone(stored)
 				for i := range n {
-					if stored[i] {
+					if before[i] {
 						continue
 					}
 					wg.Go(func() {
