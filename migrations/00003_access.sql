@@ -14,7 +14,6 @@ CREATE TABLE integrations (
     novels_per_minute        integer     NOT NULL CHECK (novels_per_minute >= 0),
     lines_per_minute         integer     NOT NULL CHECK (lines_per_minute >= 0),
     review                   boolean     NOT NULL,
-    stream_version           integer     NOT NULL CHECK (stream_version > 0),
     registered_at            timestamptz NOT NULL
 );
 

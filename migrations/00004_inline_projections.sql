@@ -38,8 +38,7 @@ CREATE TABLE author_decisions (
     external_uuid      text,
     member_id          text,
     blocked            boolean NOT NULL DEFAULT false,
-    posts_hidden_until timestamptz,
-    stream_version     integer NOT NULL
+    posts_hidden_until timestamptz
 );
 -- The committer reads it for every comment, and few authors are blocked.
 CREATE INDEX author_decisions_blocked_idx ON author_decisions (author_id) WHERE blocked;
@@ -53,7 +52,6 @@ COMMENT ON COLUMN author_decisions.external_uuid IS 'The partner''s identifier o
 COMMENT ON COLUMN author_decisions.member_id IS 'Member of the host platform to whom the author''s comments are attributed; NULL: the partner platform.';
 COMMENT ON COLUMN author_decisions.blocked IS 'Whether comments of the author are refused. An erasure does not change it.';
 COMMENT ON COLUMN author_decisions.posts_hidden_until IS 'Comments of the author received up to this time are hidden, except those restored since; NULL: none. See post_is_hidden.';
-COMMENT ON COLUMN author_decisions.stream_version IS 'Version of the author''s stream that the row reflects.';
 
 -- +goose Down
 DROP TABLE author_decisions, threads;

@@ -31,28 +31,25 @@ func (Integrations) Streams() []string { return []string{events.IntegrationStrea
 
 const (
 	integrationInsertSQL = `INSERT INTO integrations (integration_id, name, folded_name, enabled, can_create_novels,
-    can_post, can_import, posts_per_minute, novels_per_minute, lines_per_minute, review, stream_version, registered_at)
-SELECT $1, $2, $5, true, false, false, false, 60, 60, 60000, false, $3, $4
-WHERE NOT EXISTS (SELECT FROM integrations WHERE integration_id = $1)`
+    can_post, can_import, posts_per_minute, novels_per_minute, lines_per_minute, review, registered_at)
+VALUES ($1, $2, $4, true, false, false, false, 60, 60, 60000, false, $3)`
 
-	// NULL leaves a setting unchanged. $2: version.
+	// NULL leaves a setting unchanged.
 	integrationUpdateSQL = `UPDATE integrations
-SET stream_version    = $2,
-    enabled           = coalesce($3, enabled),
-    can_create_novels = coalesce($4, can_create_novels),
-    can_post          = coalesce($5, can_post),
-    posts_per_minute  = coalesce($6, posts_per_minute),
-    novels_per_minute = coalesce($7, novels_per_minute),
-    review            = coalesce($8, review),
-    name              = coalesce($9, name),
-    can_import        = coalesce($10, can_import),
-    lines_per_minute  = coalesce($11, lines_per_minute),
-    folded_name       = coalesce($12, folded_name)
-WHERE integration_id = $1 AND stream_version < $2`
+SET enabled           = coalesce($2, enabled),
+    can_create_novels = coalesce($3, can_create_novels),
+    can_post          = coalesce($4, can_post),
+    posts_per_minute  = coalesce($5, posts_per_minute),
+    novels_per_minute = coalesce($6, novels_per_minute),
+    review            = coalesce($7, review),
+    name              = coalesce($8, name),
+    can_import        = coalesce($9, can_import),
+    lines_per_minute  = coalesce($10, lines_per_minute),
+    folded_name       = coalesce($11, folded_name)
+WHERE integration_id = $1`
 
 	keyInsertSQL = `INSERT INTO api_keys (key_id, key_hash, prefix, integration_id, issued_at, expires_at)
-SELECT $1, $2, $3, $4, $5, $6
-WHERE NOT EXISTS (SELECT FROM api_keys WHERE key_id = $1)`
+VALUES ($1, $2, $3, $4, $5, $6)`
 
 	keyExpirySQL = `UPDATE api_keys SET expires_at = $2 WHERE key_id = $1`
 
@@ -81,9 +78,9 @@ func (Integrations) Apply(ctx context.Context, tx database.Execer, batch []event
 }
 
 func applyIntegration(ctx context.Context, tx database.Execer, recorded events.Recorded) error {
-	id, version := recorded.StreamID, recorded.StreamVersion
+	id := recorded.StreamID
 	if e, ok := recorded.Event.(events.IntegrationRegistered); ok {
-		_, err := tx.Exec(ctx, integrationInsertSQL, id, e.Name, version, e.RegisteredAt, title.Fold(e.Name))
+		_, err := tx.Exec(ctx, integrationInsertSQL, id, e.Name, e.RegisteredAt, title.Fold(e.Name))
 		return err
 	}
 	var s settings
@@ -123,7 +120,10 @@ func applyIntegration(ctx context.Context, tx database.Execer, recorded events.R
 		}
 	default: // does not change an integration
 	}
-	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute,
+	if s == (settings{}) {
+		return nil
+	}
+	_, err := tx.Exec(ctx, integrationUpdateSQL, id, s.enabled, s.novels, s.posts, s.postsPerMinute,
 		s.novelsPerMinute, s.review, s.name, s.imports, s.linesPerMinute, s.foldedName)
 	return err
 }
@@ -156,8 +156,7 @@ func (Persons) Streams() []string { return []string{events.PersonStream} }
 
 const (
 	personKeyInsertSQL = `INSERT INTO person_keys (key_id, key_hash, prefix, person_id, role, name, issued_at, expires_at)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8
-WHERE NOT EXISTS (SELECT FROM person_keys WHERE key_id = $1)`
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
 	personKeyRevokeSQL = `UPDATE person_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL`
 )
@@ -226,7 +225,7 @@ func (AuthorDecisions) Apply(ctx context.Context, tx database.Execer, batch []ev
 			continue
 		}
 		if _, err := tx.Exec(ctx, authorDecisionsSQL, recorded.StreamID, d.integrationID, d.externalUUID, d.member, d.blocked,
-			d.hiddenUntil, d.restored, recorded.StreamVersion, d.erased); err != nil {
+			d.hiddenUntil, d.restored, d.erased); err != nil {
 			return fmt.Errorf("apply %s to author %s: %w", recorded.Event.Type(), recorded.StreamID, err)
 		}
 	}

@@ -207,7 +207,7 @@ func spam(t testing.TB) (w *world, author, id, child uuid.UUID) {
 	return w, testdb.AuthorID(w.platform, "spammer"), id, child
 }
 
-const decide = `INSERT INTO author_decisions (author_id, integration_id, member_id, posts_hidden_until, stream_version) VALUES ($1, $2, $3, $4, 1)`
+const decide = `INSERT INTO author_decisions (author_id, integration_id, member_id, posts_hidden_until) VALUES ($1, $2, $3, $4)`
 
 // TestWithheldComments are hidden by themselves, hidden with all of their author, or erased.
 func TestWithheldComments(t *testing.T) {

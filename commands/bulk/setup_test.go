@@ -59,8 +59,8 @@ func setup(t *testing.T) *fixture {
 		LinesPerMinute: 1_000_000,
 	}
 	testdb.Exec(t, f.pool, `INSERT INTO integrations (integration_id, name, folded_name, enabled, can_create_novels, can_post, can_import,
-    posts_per_minute, novels_per_minute, lines_per_minute, review, stream_version, registered_at)
-VALUES ($1, 'Partner', 'partner', true, true, true, true, 0, 0, 0, false, 1, now())`, f.integration.IntegrationID)
+    posts_per_minute, novels_per_minute, lines_per_minute, review, registered_at)
+VALUES ($1, 'Partner', 'partner', true, true, true, true, 0, 0, 0, false, now())`, f.integration.IntegrationID)
 	f.Committer = committer.New(committer.Config{
 		Pool: pools.Append, Limiter: ratelimit.New(time.Now), Breaker: &eventlog.Breaker{Pool: pools.General, Logger: logger},
 		Logger: logger, Timeout: time.Minute,

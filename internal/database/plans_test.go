@@ -130,8 +130,8 @@ func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
 		 SELECT $1::int + n - 1, 'novel', md5(n::text)::uuid, 1, 'key-' || n, 'novels', 'novel.created.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, 30) n`,
 		`INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
 		 SELECT 'title ' || n, md5(n::text)::uuid, 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, $1::int) n`,
-		`INSERT INTO author_decisions (author_id, integration_id, external_uuid, member_id, blocked, stream_version)
-		 SELECT md5(n::text)::uuid, gen_random_uuid(), 'user-' || n, 'member-' || n, n % 2 = 0, 1 FROM generate_series(1, $1::int) n`,
+		`INSERT INTO author_decisions (author_id, integration_id, external_uuid, member_id, blocked)
+		 SELECT md5(n::text)::uuid, gen_random_uuid(), 'user-' || n, 'member-' || n, n % 2 = 0 FROM generate_series(1, $1::int) n`,
 		`INSERT INTO rate_limits (integration_id, operation, granted_at, permits, total)
 		 SELECT md5((n / 60)::text)::uuid, 'posts', now() - n % 60 * interval '1 second', 1, 61 - n % 60 FROM generate_series(1, $1::int) n`,
 		`INSERT INTO threads (novel_id, thread_id) SELECT md5(n::text)::uuid, md5('t' || n)::uuid FROM generate_series(1, $1::int) n`,
