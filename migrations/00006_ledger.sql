@@ -33,6 +33,8 @@ CREATE TABLE ledger_state (
     sealed_at      timestamptz NOT NULL,
     error          text,
     error_at       timestamptz,
+    signing_error  text,
+    verified_at    timestamptz NOT NULL DEFAULT statement_timestamp(),
     CONSTRAINT ledger_state_error_has_time CHECK ((error IS NULL) = (error_at IS NULL))
 ) WITH (fillfactor = 20); -- one row, rewritten with every seal
 
@@ -42,6 +44,8 @@ COMMENT ON COLUMN ledger_state.root_hash IS 'Merkle tree hash of those entries.'
 COMMENT ON COLUMN ledger_state.sealed_at IS 'When the last event was sealed.';
 COMMENT ON COLUMN ledger_state.error IS 'Error that stops the sealer; NULL without one. It retries every few seconds.';
 COMMENT ON COLUMN ledger_state.error_at IS 'Time of its last attempt.';
+COMMENT ON COLUMN ledger_state.signing_error IS 'Why a replica does not sign; NULL without one, and as soon as a replica signs again.';
+COMMENT ON COLUMN ledger_state.verified_at IS 'When events verify last succeeded on this database; before that, when this row was made.';
 
 -- The root of the empty tree is the SHA-256 of the empty string.
 INSERT INTO ledger_state (tree_size, root_hash, sealed_at) VALUES (0, sha256(''), statement_timestamp());

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"novelgate/events/ledger"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
 )
@@ -18,6 +20,10 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 		return err
 	}
 	found := database.Diagnose(ctx, pool, env.now)
+	status, err := ledger.ReadStatus(ctx, pool)
+	if !lacksSchema(err) { // the first serve makes it
+		found = append(found, checkLedger(&status, err))
+	}
 	if c.DatabaseURL == "" {
 		found = append(found, checkDisk(pgserver.DiskFree(c.DataDir)))
 	}
@@ -26,9 +32,23 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 		row:     func(f database.Finding) []any { return []any{f.Status, f.Check, f.Found, f.Advice} },
 	}.list(found, nil))
 	if err == nil && slices.ContainsFunc(found, func(f database.Finding) bool { return f.Status == database.Fail }) {
-		return errors.New("the database is not fit for the service: see the checks that fail")
+		return errors.New("the database is not fit for the service, or the ledger stands still: see the checks that fail")
 	}
 	return err
+}
+
+// checkLedger checks that the ledger is sealed and signed.
+func checkLedger(status *ledger.Status, err error) database.Finding {
+	f := database.Finding{Check: "ledger", Status: database.OK, Found: fmt.Sprintf("%d entries", status.Size)}
+	trouble := status.Trouble()
+	switch {
+	case err != nil:
+		f.Status, f.Found, f.Advice = database.Fail, database.ErrorText(err), "see connect"
+	case len(trouble) > 0:
+		f.Status, f.Found = database.Fail, strings.Join(trouble, "; ")
+		f.Advice = "nothing acknowledged is lost; docs/operators.md, Ledger, says how to continue"
+	}
+	return f
 }
 
 // checkDisk checks the free space for the embedded server.

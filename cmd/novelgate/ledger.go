@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"novelgate/events/ledger"
 	"novelgate/internal/pgserver"
@@ -70,7 +71,7 @@ func printStatus(env *environment, s *ledger.Status) {
 	for _, key := range s.VerifierKeys {
 		rows = append(rows, []any{"verifier key", key})
 	}
-	env.table(append(rows, []any{"trouble", orDash(s.Error)})...)
+	env.table(append(rows, []any{"trouble", cmp.Or(strings.Join(s.Trouble(), "; "), "-")})...)
 }
 
 // SignerFlags locate the signer directory of the ledger. They have the prefix --ledger-.

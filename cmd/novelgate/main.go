@@ -135,13 +135,19 @@ func printUsageError(stderr io.Writer, err error) int {
 // missingSchemaCodes are the SQLSTATEs undefined_table, undefined_column and undefined_function.
 var missingSchemaCodes = []string{"42P01", "42703", "42883"}
 
+// lacksSchema reports whether an error comes from a database without the schema, or with an older one.
+func lacksSchema(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains(missingSchemaCodes, pgErr.Code)
+}
+
 // explain returns the text of an error, with advice for a missing schema and for a server without a free connection. It
 // shortens API keys to their prefixes, because messages end up in logs.
 func explain(err error) string {
 	if errors.Is(err, context.Canceled) { // by a signal
 		return "interrupted"
 	}
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains(missingSchemaCodes, pgErr.Code) {
+	if pgErr, _ := errors.AsType[*pgconn.PgError](err); lacksSchema(err) {
 		return "the database has no schema yet, or an older one (" + pgErr.Message +
 			"): wait until `novelgate serve` has started, or run `novelgate migrate`"
 	}

@@ -20,6 +20,7 @@ type facts struct {
 	known     *tlog.Tree    // newest note of the origin that this process has seen in the directory
 	tree      tlog.Tree     // the sealed tree
 	unsealed  bool          // the log has more events than the tree
+	reported  bool          // the database has the error of a signer; it does not count
 }
 
 // decide reports whether to sign the tree now. It fails with ErrDirectory for a directory that must not sign, with

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/note"
+
+	"novelgate/events/eventlog"
 )
 
 // Errors of Identify.
@@ -74,6 +76,11 @@ func Identify(ctx context.Context, pool *pgxpool.Pool, config IdentityConfig) (*
 	}
 	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return id.determine(ctx, tx, config) }); err != nil {
 		return nil, fmt.Errorf("identify the ledger: %w", err)
+	}
+	if id.Reason != nil { // a replica that signs removes it within a second
+		if _, err := pool.Exec(ctx, recordSigningErrorSQL, eventlog.ErrorText(id.Reason)); err != nil {
+			return nil, fmt.Errorf("record why this replica does not sign: %w", err)
+		}
 	}
 	return id, nil
 }

@@ -46,8 +46,8 @@ func NewMetrics() *Metrics {
 		}),
 		signer: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signer",
-			Help: "1 while this process can sign: it has the signer directory of the origin. 0 while it only seals " +
-				"and serves.",
+			Help: "1 while this process can sign: it has the signer directory of the origin, and nothing else fails. 0 " +
+				"while it only seals and serves.",
 		}),
 		signingRefused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signing_refused",
@@ -84,7 +84,7 @@ func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 type Collector struct {
 	status *database.ScrapeCache[Status]
 
-	up, size, unsealed, lag, failed, checkpointSize, checkpointAge *prometheus.Desc
+	up, size, unsealed, lag, failed, checkpointSize, checkpointAge, verified *prometheus.Desc
 }
 
 // NewCollector returns a collector that queries db. clock measures the age of a result.
@@ -103,12 +103,16 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 			"Entries that the newest checkpoint covers; absent while nothing was signed."),
 		checkpointAge: desc("checkpoint_age_seconds",
 			"Time since the newest checkpoint was signed; it grows while there is nothing new to sign."),
+		verified: prometheus.NewDesc("novelgate_events_verified_timestamp_seconds",
+			"When `novelgate events verify` last succeeded on the database; before that, when the ledger began.", nil, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{c.up, c.size, c.unsealed, c.lag, c.failed, c.checkpointSize, c.checkpointAge} {
+	for _, desc := range []*prometheus.Desc{
+		c.up, c.size, c.unsealed, c.lag, c.failed, c.checkpointSize, c.checkpointAge, c.verified,
+	} {
 		descs <- desc
 	}
 }
@@ -128,6 +132,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	gauge(c.unsealed, float64(status.UnsealedEvents))
 	gauge(c.lag, status.LagSeconds)
 	gauge(c.failed, database.BoolValue(status.Error != nil))
+	gauge(c.verified, float64(status.VerifiedAt.UnixMilli())/1000)
 	if status.CheckpointSize != nil && status.CheckpointAge != nil {
 		gauge(c.checkpointSize, float64(*status.CheckpointSize))
 		gauge(c.checkpointAge, *status.CheckpointAge)

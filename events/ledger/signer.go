@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -43,6 +42,8 @@ type Signer struct {
 	// known is the newest note that this process has seen in the directory. It detects a directory that was set back
 	// together with the database.
 	known *tlog.Tree
+	// reported: at the last attempt, the database had the error of a signer.
+	reported bool
 	// apart is the minimum age of the checkpoint of another replica when Run signs the next one.
 	apart time.Duration
 }
@@ -72,9 +73,12 @@ func (s *Signer) Run(ctx context.Context) {
 		}
 		if !errors.Is(err, ErrLocked) { // otherwise another replica signs, and this one checked nothing
 			s.config.Metrics.signingRefused.Set(database.BoolValue(refused(err)))
-			s.config.Metrics.signer.Set(database.BoolValue(!errors.Is(err, ErrDirectory) && !errors.Is(err, fs.ErrNotExist)))
+			s.config.Metrics.signer.Set(database.BoolValue(err == nil || eventlog.IsAway(err)))
 			if failed.due(err) {
 				s.report(ctx, err)
+			}
+			if err == nil && s.reported {
+				s.recordError(ctx, nil)
 			}
 		}
 		select {
@@ -85,8 +89,22 @@ func (s *Signer) Run(ctx context.Context) {
 	}
 }
 
-// report logs a failure.
+// recordError records an error of signing in the state; nil: this replica signs.
+func (s *Signer) recordError(ctx context.Context, signing error) {
+	var text *string
+	if signing != nil {
+		text = new(eventlog.ErrorText(signing))
+	}
+	if _, err := s.config.Pool.Exec(ctx, recordSigningErrorSQL, text); err != nil {
+		s.config.Logger.WarnContext(ctx, "The state of signing could not be recorded", slog.Any("error", err))
+	}
+}
+
+// report logs a failure, and records it unless the database is away.
 func (s *Signer) report(ctx context.Context, err error) {
+	if !eventlog.IsAway(err) {
+		s.recordError(ctx, err)
+	}
 	switch {
 	case errors.Is(err, ErrForked):
 		s.config.Logger.ErrorContext(ctx, "The ledger is not signed any more: start a new origin with --ledger-origin, "+
@@ -100,9 +118,11 @@ func (s *Signer) report(ctx context.Context, err error) {
 }
 
 // factsSQL reads, in one snapshot, the committed tree, the signer directory and the last checkpoint of an origin, if
-// any, with its age, and whether the log has more events than the tree. $1: origin.
+// any, with its age, whether the log has more events than the tree, and whether an error of signing is recorded. $1:
+// origin.
 const factsSQL = `SELECT s.tree_size, s.root_hash, o.signer, c.tree_size, c.root_hash,
-       coalesce(statement_timestamp() - c.signed_at, '0'), EXISTS (SELECT FROM events WHERE log_index >= s.tree_size)
+       coalesce(statement_timestamp() - c.signed_at, '0'), EXISTS (SELECT FROM events WHERE log_index >= s.tree_size),
+       s.signing_error IS NOT NULL
 FROM ledger_state AS s
 LEFT JOIN ledger_origins AS o ON o.origin = $1
 LEFT JOIN LATERAL (
@@ -113,7 +133,8 @@ LEFT JOIN LATERAL (
 func (f *facts) readDatabase(ctx context.Context, db database.Querier, origin string) (err error) {
 	var last *int64
 	var lastRoot []byte
-	f.tree, err = scanTree(db.QueryRow(ctx, factsSQL, origin), &f.signer, &last, &lastRoot, &f.lastAge, &f.unsealed)
+	f.tree, err = scanTree(db.QueryRow(ctx, factsSQL, origin), &f.signer, &last, &lastRoot, &f.lastAge, &f.unsealed,
+		&f.reported)
 	if err != nil {
 		return err
 	}
@@ -189,6 +210,7 @@ func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, directory uui
 	if err := f.readDatabase(ctx, conn, id.Origin); err != nil {
 		return nil, err
 	}
+	s.reported = f.reported
 	hashes := NewStore(conn).Hashes(ctx, f.tree)
 	ready, err := f.decide(func(older tlog.Tree) error { return Extends(f.tree, older, hashes) })
 	if err != nil {

@@ -1,5 +1,5 @@
 -- State of the ledger and its newest checkpoint.
-SELECT s.tree_size, s.root_hash, s.sealed_at, s.error,
+SELECT s.tree_size, s.root_hash, s.sealed_at, s.error, s.signing_error, s.verified_at,
        greatest((SELECT coalesce(max(log_index) + 1, 0) FROM events) - s.tree_size, 0),
        coalesce(greatest(extract(epoch FROM statement_timestamp() - oldest.recorded_at), 0), 0)::double precision,
        o.origin, o.signer::text, c.tree_size, c.signed_at, greatest(extract(epoch FROM statement_timestamp() - c.signed_at), 0)::double precision, c.note
