@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -68,7 +69,11 @@ func (c *eventsVerify) run(ctx context.Context, env *environment) (err error) {
 	}
 	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (int64, error) {
 		config.Source = audit.NewDatabase(pool)
-		return 0, c.verify(ctx, env, config, pool) // no event is shown
+		err := c.verify(ctx, env, config, pool)
+		if err == nil && c.FirstLogIndex == 0 {
+			err = ledger.RecordVerified(ctx, pool)
+		}
+		return 0, err // no event is shown
 	})
 }
 

@@ -186,9 +186,23 @@ func TestExportAndVerify(t *testing.T) {
 		run(code, append([]string{"verify", "--key", key}, args...), says...)
 	}
 	run(0, []string{"export", bundle}, "events from log index 0")
-	for _, args := range [][]string{{bundle}, {"--url", s.URL}, {}, {"--against", bundle}} {
-		verify(0, args, "everything agrees")
+	const forget, verified = `UPDATE ledger_state SET verified_at = 'epoch'`, `SELECT verified_at > 'epoch' FROM ledger_state`
+	for _, c := range []struct {
+		args     []string
+		recorded bool // in the database, because it was verified from the first event on
+	}{
+		{[]string{bundle}, false},
+		{[]string{"--url", s.URL}, false},
+		{nil, true},
+		{[]string{"--against", bundle}, true},
+	} {
+		execute(t, s.DatabaseURL, forget)
+		verify(0, c.args, "everything agrees")
+		if value[bool](t, s.DatabaseURL, verified) != c.recorded {
+			t.Errorf("after %v it is recorded: %t, want %t", c.args, !c.recorded, c.recorded)
+		}
 	}
+	execute(t, s.DatabaseURL, forget)
 	run(0, []string{"verify", bundle}, "own word")
 	run(0, []string{"access-log"}, "novelgate events export", "novelgate events verify", `"projections":"true"`)
 	if err := os.WriteFile(noKeys, []byte("\n"), 0o600); err != nil {
@@ -213,6 +227,9 @@ func TestExportAndVerify(t *testing.T) {
 		"projection integrations: table integrations: in the row with integration_id ",
 		"the events lead to other values of posts_per_minute, review", "titles up to")
 	verify(1, []string{"--json"}, `"part": "projection integrations"`, `"kind": "changed"`)
+	if value[bool](t, s.DatabaseURL, verified) {
+		t.Error("a verification that failed is recorded as a success")
+	}
 	verify(0, []string{"--json", "--no-projections"}, `"projections": []`)
 }
 
