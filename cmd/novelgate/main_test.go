@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"io/fs"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 )
 
 // runHere runs the program in this process, without a database.
@@ -28,18 +30,45 @@ func runHere(args ...string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), code
 }
 
-// TestCommands: every command, or its noun, can run.
+var update = flag.Bool("update", false, "add new commands, flags and variables to testdata/cli.txt")
+
+// TestCommands: every command, or its noun, can run. Arguments, flags, values of flags and environment variables of
+// testdata/cli.txt are there, and no others are required.
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	parser, err := kong.New(&program{}, kong.Vars{"data_dir": "", "version": ""})
+	parser, err := kong.New(&program{}, kong.Name("novelgate"), kong.Vars{"data_dir": "", "version": ""})
 	if err != nil {
 		t.Fatal(err)
 	}
+	var lines []string
 	for _, leaf := range parser.Model.Leaves(false) {
 		if commandOf(leaf) == nil {
 			t.Errorf("%s cannot run", leaf.FullPath())
 		}
+		lines = append(lines, "novelgate "+strings.TrimSuffix(leaf.Summary(), " [flags]"))
+		values := func(of string, value *kong.Value) {
+			for one := range value.EnumMap() {
+				if one != "" {
+					lines = append(lines, leaf.FullPath()+" "+of+"="+one)
+				}
+			}
+		}
+		for _, argument := range leaf.Positional {
+			values("<"+argument.Name+">", argument)
+		}
+		for _, flag := range slices.Concat(leaf.AllFlags(false)...) {
+			if name := "--" + flag.Name; !flag.IsBool() {
+				lines = append(lines, leaf.FullPath()+" "+name+"=…")
+				values(name, flag.Value)
+			} else if name != "--help" && name != "--version" {
+				lines = append(lines, leaf.FullPath()+" "+name)
+			}
+			for _, variable := range flag.Envs {
+				lines = append(lines, leaf.FullPath()+" --"+flag.Name+" $"+variable)
+			}
+		}
 	}
+	testdb.Kept(t, "testdata/cli.txt", lines, *update)
 }
 
 // noText matches a flag without text in --help.
