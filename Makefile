@@ -3,9 +3,8 @@
 SHELL := /bin/bash
 
 # A checkout that belongs to somebody else has no commit to name, and must build all the same.
-VERSION ?= $(shell git describe --tags --dirty 2>/dev/null || echo dev)
-COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+COMMIT  ?= $(shell git describe --always --exclude '*' --abbrev=12 --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.commit=$(COMMIT)
 GOBUILD := go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)'
 
 # Arguments of the program: make run ARGS='--listen :8080'

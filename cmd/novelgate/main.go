@@ -157,20 +157,25 @@ func explain(err error) string {
 	return auth.Redact(database.ErrorText(err))
 }
 
-// Set by the build (-ldflags "-X main.version=… -X main.commit=…").
-var (
-	version = "dev"
-	commit  = ""
-)
+// version is that of the source; the changelog and docs/openapi.yaml have the same.
+const version = "0.9.0"
 
-// thisCommit returns the commit of the source of this program.
+// commit is set by make (-ldflags "-X main.commit=…"). A plain go build records it by itself.
+var commit = ""
+
+// thisCommit returns the commit of the source of this program, with "-dirty" if the source had changes.
 func thisCommit() string {
-	if info, ok := debug.ReadBuildInfo(); ok && commit == "" {
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				return setting.Value
-			}
-		}
+	info, ok := debug.ReadBuildInfo()
+	if commit != "" || !ok {
+		return cmp.Or(commit, "unknown")
 	}
-	return cmp.Or(commit, "unknown")
+	recorded := map[string]string{}
+	for _, setting := range info.Settings {
+		recorded[setting.Key] = setting.Value
+	}
+	dirty := ""
+	if recorded["vcs.modified"] == "true" {
+		dirty = "-dirty"
+	}
+	return cmp.Or(fmt.Sprintf("%.12s", recorded["vcs.revision"]), "unknown") + dirty
 }

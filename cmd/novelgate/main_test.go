@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 
+	"novelgate/docs"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 )
@@ -69,6 +70,25 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	testdb.Kept(t, "testdata/cli.txt", lines, *update)
+}
+
+// TestVersion: the program, the changelog and the description of the interface have the same version.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	said, _, _ := runHere("--version")
+	changelog, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, match := range map[string][]string{
+		"--version":    regexp.MustCompile(`^novelgate (\S+) \(`).FindStringSubmatch(said),
+		"changelog":    regexp.MustCompile(`(?m)^## (\d\S*) - \d{4}-\d\d-\d\d$`).FindStringSubmatch(string(changelog)),
+		"openapi.yaml": regexp.MustCompile(`(?m)^  version: (\S+)$`).FindStringSubmatch(string(docs.OpenAPI)),
+	} {
+		if match == nil || match[1] != version {
+			t.Errorf("%s has %q, want %s", where, match, version)
+		}
+	}
 }
 
 // noText matches a flag without text in --help.
