@@ -74,7 +74,7 @@ var authorColumns = columns[staff.Author]{
 }
 
 func (c *authorCommand) run(ctx context.Context, env *environment) error {
-	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+	return env.answer(ctx, func(s staffService) (result, error) {
 		decide := func(
 			a AuthorArg, reason string, decision func(context.Context, staff.AuthorName, string) (staff.Author, error),
 		) (result, error) {
@@ -120,7 +120,7 @@ func (c *authorCommand) run(ctx context.Context, env *environment) error {
 	})
 }
 
-func (a AuthorArg) name(ctx context.Context, s *staff.Staff) (staff.AuthorName, error) {
+func (a AuthorArg) name(ctx context.Context, s staffService) (staff.AuthorName, error) {
 	i, err := s.Integration(ctx, a.Integration)
 	return staff.AuthorName{IntegrationID: i.ID, ExternalUUID: a.UUID}, err
 }
@@ -141,7 +141,7 @@ func choice(text *string) *bool {
 }
 
 // erase erases the author. It warns on standard error of places that still have the erased data.
-func (c *authorErase) erase(ctx context.Context, env *environment, s *staff.Staff) (result, error) {
+func (c *authorErase) erase(ctx context.Context, env *environment, s staffService) (result, error) {
 	name, err := c.name(ctx, s)
 	if err != nil {
 		return result{}, err
@@ -150,8 +150,10 @@ func (c *authorErase) erase(ctx context.Context, env *environment, s *staff.Staf
 	if err != nil {
 		return result{}, err
 	}
-	if err := c.finish(ctx, env, s, erased.AuthorID); err != nil {
-		return result{}, fmt.Errorf("the author is erased, but %w", err)
+	if onDatabase, ok := s.(*staff.Staff); ok {
+		if err := c.finish(ctx, env, onDatabase, erased.AuthorID); err != nil {
+			return result{}, fmt.Errorf("the author is erased, but %w", err)
+		}
 	}
 	return result{erased, func(env *environment) {
 		env.table(

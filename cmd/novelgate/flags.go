@@ -100,15 +100,6 @@ func (e *environment) newStaff(pool *pgxpool.Pool) *staff.Staff {
 	return &staff.Staff{Pool: pool, Actor: actor(), Now: e.now}
 }
 
-// answer executes a command of staff, and shows its result.
-func (e *environment) answer(ctx context.Context, command func(s *staff.Staff) (result, error)) error {
-	pool, err := e.pool(ctx)
-	if err != nil {
-		return err
-	}
-	return e.show(command(e.newStaff(pool)))
-}
-
 // actor returns the actor of this process's events: staff:cli:USER, or staff:cli if the user has no name.
 func actor() string { return strings.TrimSuffix("staff:cli:"+userName(), ":") }
 

@@ -114,7 +114,7 @@ var integrationColumns = columns[staff.Integration]{
 }
 
 func (c *integrationCommand) run(ctx context.Context, env *environment) error {
-	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+	return env.answer(ctx, func(s staffService) (result, error) {
 		change := func(a IntegrationArg, change principal.Change) (result, error) {
 			i, err := s.Integration(ctx, a.Integration)
 			if err != nil {
@@ -147,14 +147,10 @@ func (c *integrationCommand) run(ctx context.Context, env *environment) error {
 }
 
 // create registers an integration, and issues its first key, which does not expire.
-func (c *integrationCommand) create(ctx context.Context, s *staff.Staff) (result, error) {
+func (c *integrationCommand) create(ctx context.Context, s staffService) (result, error) {
 	change := c.Create.change()
 	change.Capabilities, change.Review = capabilities(c.Create.Capability, nil), &c.Create.Review
-	i, err := s.CreateIntegration(ctx, c.Create.Name, change)
-	if err != nil {
-		return result{}, fmt.Errorf("create integration: %w", err)
-	}
-	key, secret, err := s.IssueKey(ctx, i.ID, 0)
+	i, key, secret, err := s.RegisterIntegration(ctx, c.Create.Name, change)
 	if err != nil {
 		return result{}, fmt.Errorf("create integration: %w", err)
 	}

@@ -99,7 +99,7 @@ var userKeyColumns = columns[staff.UserKey]{
 }
 
 func (c *keyCommand) run(ctx context.Context, env *environment) error {
-	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+	return env.answer(ctx, func(s staffService) (result, error) {
 		switch env.verb {
 		case "issue":
 			i, err := s.Integration(ctx, c.Issue.Integration)
@@ -122,23 +122,25 @@ func (c *keyCommand) run(ctx context.Context, env *environment) error {
 }
 
 func (c *staffUserCommand) run(ctx context.Context, env *environment) error {
-	return env.answer(ctx, func(s *staff.Staff) (result, error) {
-		if env.verb == "create" {
-			return issuedUserKey(s.IssueUserKey(ctx, env.noun, c.Create.Name, time.Duration(c.Create.ExpiresIn)))
-		}
-		list, err := s.UserKeys(ctx, env.noun)
-		if env.verb == "list" || err != nil {
-			return userKeyColumns.list(list, err)
-		}
-		if !slices.ContainsFunc(list, func(k staff.UserKey) bool { return k.ID == c.Revoke.KeyID }) {
-			return result{}, fmt.Errorf("%w of role %s", principal.ErrKeyNotFound, env.noun)
-		}
-		return userKeyColumns.one(s.RevokeUserKey(ctx, c.Revoke.KeyID, c.Revoke.Reason))
-	})
+	s, err := env.staffOnDatabase(ctx)
+	if err != nil {
+		return err
+	}
+	if env.verb == "create" {
+		return env.show(issuedUserKey(s.IssueUserKey(ctx, env.noun, c.Create.Name, time.Duration(c.Create.ExpiresIn))))
+	}
+	list, err := s.UserKeys(ctx, env.noun)
+	if env.verb == "list" || err != nil {
+		return env.show(userKeyColumns.list(list, err))
+	}
+	if !slices.ContainsFunc(list, func(k staff.UserKey) bool { return k.ID == c.Revoke.KeyID }) {
+		return fmt.Errorf("%w of role %s", principal.ErrKeyNotFound, env.noun)
+	}
+	return env.show(userKeyColumns.one(s.RevokeUserKey(ctx, c.Revoke.KeyID, c.Revoke.Reason)))
 }
 
 // integrationOrAll returns the id of an integration, given its id or name; uuid.Nil, which stands for all, without it.
-func integrationOrAll(ctx context.Context, s *staff.Staff, idOrName string) (uuid.UUID, error) {
+func integrationOrAll(ctx context.Context, s staffService, idOrName string) (uuid.UUID, error) {
 	if idOrName == "" {
 		return uuid.Nil, nil
 	}

@@ -99,7 +99,7 @@ var novelColumns = columns[staff.Novel]{
 }
 
 func (c *novelCommand) run(ctx context.Context, env *environment) error {
-	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+	return env.answer(ctx, func(s staffService) (result, error) {
 		switch env.verb {
 		case "publish":
 			fields, err := c.Publish.fields()

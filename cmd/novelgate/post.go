@@ -29,7 +29,7 @@ type postDecision struct {
 }
 
 func (c *postCommand) run(ctx context.Context, env *environment) error {
-	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+	return env.answer(ctx, func(s staffService) (result, error) {
 		switch env.verb {
 		case "hide":
 			return shownPost(s.HidePost(ctx, c.Hide.PostID, c.Hide.Reason))

@@ -8,11 +8,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/auth"
 	"novelgate/readapi/changes"
 	"novelgate/readapi/history"
 )
@@ -79,22 +77,18 @@ var webhookColumns = columns[webhooks.StaffWebhook]{
 }
 
 func (c *webhookCommand) run(ctx context.Context, env *environment) error {
-	return env.answer(ctx, func(s *staff.Staff) (result, error) {
-		store := &webhooks.Store{Pool: s.Pool}
+	return env.answer(ctx, func(s staffService) (result, error) {
 		switch env.verb {
 		case "disable":
-			if auth.HasKey(c.Disable.Reason) { // the partner reads it
-				return result{}, staff.ErrHasKey
-			}
-			return webhookColumns.one(store.Switch(ctx, c.Disable.WebhookID, false, s.Actor, c.Disable.Reason))
+			return webhookColumns.one(s.SwitchWebhook(ctx, c.Disable.WebhookID, false, c.Disable.Reason))
 		case "enable":
-			return webhookColumns.one(store.Switch(ctx, c.Enable.WebhookID, true, s.Actor, ""))
+			return webhookColumns.one(s.SwitchWebhook(ctx, c.Enable.WebhookID, true, ""))
 		default: // list
 			id, err := integrationOrAll(ctx, s, c.List.Integration)
 			if err != nil {
 				return result{}, err
 			}
-			return webhookColumns.list(store.List(ctx, id))
+			return webhookColumns.list(s.ListWebhooks(ctx, id))
 		}
 	})
 }

@@ -174,6 +174,8 @@ func TestRefusals(t *testing.T) {
 		{post, posts + unknown + "/hide", "k", `{"reason":"r"}`, "not_found", ""},
 		{post, posts + unknown + "/hide", "", `{"reason":"r"}`, noKey, ""},
 		{post, posts + unknown + "/restore", "k", `{"reason":""}`, invalid, "reason"},
+
+		{put, "/api/admin/webhooks/" + unknown + "/disabled", "", `{"reason":"` + d.partner + `"}`, invalid, ""},
 	} {
 		if a := d.send(t, d.ada, c.method, c.path, c.key, c.body); a.code() != c.code || a.str("field") != c.field {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, a.status, a.text)

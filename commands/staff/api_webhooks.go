@@ -13,7 +13,7 @@ func listWebhooks(ctx context.Context, c *call) (*web.Answer, error) {
 	if err := c.query.Err(); err != nil {
 		return nil, err
 	}
-	found, err := (&webhooks.Store{Pool: c.staff.Pool}).List(ctx, integration.UUID)
+	found, err := c.staff.ListWebhooks(ctx, integration.UUID)
 	return answer(struct {
 		Items []webhooks.StaffWebhook `json:"items"`
 	}{found}, err)
@@ -23,6 +23,6 @@ func listWebhooks(ctx context.Context, c *call) (*web.Answer, error) {
 // again makes the retries due.
 func switchWebhook(on bool) operation {
 	return withBody(func(ctx context.Context, c *call, body reasonBody) (*web.Answer, error) {
-		return answer((&webhooks.Store{Pool: c.staff.Pool}).Switch(ctx, c.id, on, c.staff.Actor, body.Reason))
+		return answer(c.staff.SwitchWebhook(ctx, c.id, on, body.Reason))
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/events"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/title"
 )
@@ -43,6 +44,18 @@ func (s *Staff) CreateIntegration(ctx context.Context, name string, change princ
 		settings, err := principal.FoldIntegration(id, []events.Recorded{{Event: registered[0]}}).Change(change)
 		return append(registered, settings...), err
 	})
+}
+
+// RegisterIntegration creates an integration as CreateIntegration does, and issues its first key, which never expires.
+func (s *Staff) RegisterIntegration(
+	ctx context.Context, name string, change principal.Change,
+) (Integration, Key, auth.Secret, error) {
+	made, err := s.CreateIntegration(ctx, name, change)
+	if err != nil {
+		return Integration{}, Key{}, auth.Secret{}, err
+	}
+	key, secret, err := s.IssueKey(ctx, made.ID, 0)
+	return made, key, secret, err
 }
 
 // ChangeIntegration changes settings of an integration.
