@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"novelgate/commands/committer"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
@@ -27,7 +28,7 @@ func (c *migrateCommand) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	migrated, err := migrations.Apply(ctx, url, env.logger(slog.LevelInfo))
+	migrated, err := migrations.Apply(ctx, url, env.logger())
 	return env.show(result{migrated, func(env *environment) {
 		for _, step := range migrated.Applied {
 			fmt.Fprintln(env.stdout, "applied", step)
@@ -121,7 +122,8 @@ func (db *databaseServer) watch(ctx context.Context) {
 				db.server = restarted
 				break
 			}
-			db.logger.ErrorContext(ctx, "the embedded database does not start", slog.Any("error", err))
+			db.logger.ErrorContext(ctx, "the embedded database does not start",
+				slog.Any("error", fmt.Errorf("%w: %w", committer.ErrUnavailable, err)))
 			eventlog.Sleep(ctx, restartPause)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -179,7 +178,7 @@ func (v *verification) compareProjections(ctx context.Context, env *environment,
 			v.Add(audit.Fault{Part: audit.Projection(p.Name()), Count: count, Detail: fmt.Sprintf(format, details...)})
 		}
 		compared, err := rebuild.Compare(ctx, rebuild.Config{
-			Pool: pool, Projection: p, Logger: env.logger(slog.LevelInfo),
+			Pool: pool, Projection: p, Logger: env.logger(),
 			Progress: func(at rebuild.Progress) { progress(int64(at.Done), v.Size) },
 		})
 		switch {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"net/url"
 	"os/user"
@@ -85,7 +84,7 @@ func (e *environment) startDatabase(ctx context.Context) (string, error) {
 	if !errors.Is(err, pgserver.ErrNotRunning) {
 		return url, err
 	}
-	logger := e.logger(slog.LevelInfo)
+	logger := e.logger()
 	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: e.database.DataDir, Logger: logger})
 	if err != nil {
 		return "", err

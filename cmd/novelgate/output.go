@@ -18,9 +18,9 @@ import (
 	"novelgate/internal/database"
 )
 
-// logger logs to standard error, from a level on, as text.
-func (e *environment) logger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(e.stderr, logOptions(level)))
+// logger logs to standard error, as text.
+func (e *environment) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(e.stderr, logOptions(slog.LevelInfo)))
 }
 
 func logOptions(level slog.Level) *slog.HandlerOptions {

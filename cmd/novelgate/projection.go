@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -114,7 +113,7 @@ func (c *projectionRebuild) rebuild(
 	tuneGC()
 	begun, isOnRecord, progress := env.now(), false, env.progress("rebuild", "events")
 	config := rebuild.Config{
-		Pool: pool, Projection: projection, Logger: env.logger(slog.LevelInfo),
+		Pool: pool, Projection: projection, Logger: env.logger(),
 		Progress: func(at rebuild.Progress) {
 			isOnRecord = true // from then on
 			progress(int64(at.Done), int64(at.Total))

@@ -117,10 +117,11 @@ type shared struct {
 // run serves until a signal, or until a part fails. On a standby it serves readers only.
 func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	tuneGC()
-	logger := env.logger(slog.Level(c.LogLevel))
+	var lines slog.Handler = slog.NewTextHandler(env.stderr, logOptions(slog.Level(c.LogLevel)))
 	if c.LogFormat == "json" {
-		logger = slog.New(slog.NewJSONHandler(env.stderr, logOptions(slog.Level(c.LogLevel))))
+		lines = slog.NewJSONHandler(env.stderr, logOptions(slog.Level(c.LogLevel)))
 	}
+	logger := slog.New(newOutages(lines))
 	db := &databaseServer{
 		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger,
 		config: pgserver.Config{DataDir: c.DataDir, Logger: logger},

@@ -80,6 +80,33 @@ func TestDatabaseIsAway(t *testing.T) {
 	}
 }
 
+// TestOutageIsAFewLines: while the database is away under load, the log has the first failure, that more are counted,
+// and the end, in whose place there were hundreds of lines.
+func TestOutageIsAFewLines(t *testing.T) {
+	t.Parallel()
+	database := startServer(t, nil)
+	service := serve(t, database.url(), "--log-level", "info")
+	l, w := newLoad(t, newPartner(t, database.url()), service), &witness{stalls: watchStalls(t)}
+	l.watch, l.pause = w.see, 20*time.Millisecond
+	l.start(16)
+	l.await(100)
+	before := len(service.stderr.String())
+	database.crash(t)
+	away := time.Now()
+	testdb.Eventually(t, "requests are refused while the database is away",
+		func() bool { return len(w.between(away, time.Now())) >= 160 })
+	database.start(t)
+	var said string
+	testdb.Eventually(t, "the log says that the outage has ended", func() bool {
+		said = service.stderr.String()[before:]
+		return strings.Contains(said, `msg="available again"`)
+	})
+	l.stop()
+	if n := strings.Count(said, "\n"); n > 4 || !strings.Contains(said, `msg="unavailable: from now on`) {
+		t.Errorf("an outage of %v is %d lines:\n%s", time.Since(away), n, said)
+	}
+}
+
 // wantDegraded checks routes that do not need the database, those that report the outage, and that a reader gets 503 in
 // time, too.
 func wantDegraded(t *testing.T, service *Service, w *witness, silent bool) {

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -32,7 +31,6 @@ type Kit struct {
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error
 
-	warned atomic.Bool // a warning about an outage was logged less than warningInterval ago
 }
 
 // RetryAfter is the value of the Retry-After header when an overload or an outage may end soon.
@@ -70,12 +68,8 @@ func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) problem.Co
 	return p.Code
 }
 
-// warningInterval is the minimum time between two warnings about an outage.
-const warningInterval = time.Second
-
 // Report returns the problem for an error, records its code for the metrics, and logs the error if the service is at
-// fault: each internal error, and one failure per second of an outage as a warning. It is for routes with their own
-// form of error answer; all others call Fail.
+// fault. It is for routes with their own form of error answer; all others call Fail.
 func (k *Kit) Report(r *http.Request, err error) *problem.Error {
 	p, in := k.Problem(err), infoOf(r.Context())
 	in.code = p.Code
@@ -84,9 +78,7 @@ func (k *Kit) Report(r *http.Request, err error) *problem.Error {
 	case problem.CodeInternal:
 	case problem.CodeUnavailable:
 		level = slog.LevelDebug
-		clientGone := errors.Is(r.Context().Err(), context.Canceled)
-		if !clientGone && k.warned.CompareAndSwap(false, true) {
-			time.AfterFunc(warningInterval, func() { k.warned.Store(false) })
+		if clientGone := errors.Is(r.Context().Err(), context.Canceled); !clientGone {
 			level = slog.LevelWarn
 		}
 	default: // the client's error
@@ -94,7 +86,8 @@ func (k *Kit) Report(r *http.Request, err error) *problem.Error {
 	}
 	// The path may contain personal data; the route does not.
 	k.Logger.LogAttrs(r.Context(), level, "request failed", slog.String("method", r.Method),
-		slog.String("route", in.route), slog.String("requestId", in.id), slog.Any("error", err))
+		slog.String("route", in.route), slog.String("requestId", in.id), slog.String("code", string(p.Code)),
+		slog.Any("error", err))
 	return p
 }
 

@@ -86,17 +86,17 @@ func (c *UpgradeConfig) upgradeEach(
 func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Projection) error {
 	logger := c.Logger.With(slog.String("projection", projection.Name()), slog.Int("generation", projection.Generation()))
 	isDue, err := c.isDue(ctx, projection)
-	if err == nil && !isDue {
-		return nil
+	if err != nil && ctx.Err() == nil {
+		logger.WarnContext(ctx, "It is not known whether a projection must be rebuilt; trying again", slog.Any("error", err))
 	}
-	var result Result
-	if err == nil {
-		logger.InfoContext(ctx, "The code of a projection has changed; rebuilding its tables while the old ones are in use")
-		result, err = Run(ctx, Config{
-			Pool: c.Pool, Projection: projection, Now: c.Now, Logger: c.Logger,
-			isDue: func(ctx context.Context) (bool, error) { return c.isDue(ctx, projection) },
-		})
+	if err != nil || !isDue {
+		return err
 	}
+	logger.InfoContext(ctx, "The code of a projection has changed; rebuilding its tables while the old ones are in use")
+	result, err := Run(ctx, Config{
+		Pool: c.Pool, Projection: projection, Now: c.Now, Logger: c.Logger,
+		isDue: func(ctx context.Context) (bool, error) { return c.isDue(ctx, projection) },
+	})
 	switch {
 	case err == nil:
 		logger.InfoContext(ctx, "A projection was rebuilt", slog.Int("events", result.Events))
