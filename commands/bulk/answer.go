@@ -79,6 +79,9 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 // disconnects ends the execution.
 func (a *API) respond(c *auth.Call[*auth.Integration], lines []*line) error {
 	r := c.Request
+	// A client may close its side of the connection after the request, which cancels the context, and still read.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
 	type answer struct {
 		index int
 		text  []byte
@@ -90,11 +93,14 @@ func (a *API) respond(c *auth.Call[*auth.Integration], lines []*line) error {
 		// Details may have invalid UTF-8, which becomes U+FFFD, so this cannot fail.
 		text, _ := json.Marshal(value, jsontext.AllowInvalidUTF8(true))
 		a.Outcomes.WithLabelValues(outcome).Inc()
+		if l.failed != nil {
+			a.LogRefusal(ctx, web.Refusal{
+				RequestID: e.requestIDOf(l), Integration: c.Caller.IntegrationID, Operation: string(l.Operation),
+				Code: l.failed.Code, Key: auth.Redact(l.Key),
+			})
+		}
 		answers <- answer{l.index, text}
 	}
-	// A client may close its side of the connection after the request, which cancels the context, and still read.
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	defer cancel()
 	go func() {
 		defer close(answers)
 		e.run(ctx, lines)

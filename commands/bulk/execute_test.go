@@ -64,6 +64,11 @@ func TestOutcomes(t *testing.T) {
 	if bad.Status != 400 || bad.Problem.RequestID != "request/8" || bad.RetryAfter != 0 {
 		t.Errorf("bad line %+v %+v", bad, bad.Problem)
 	}
+	if log := f.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log,
+		`msg="command refused" requestId=request/8 integration=`+f.integration.IntegrationID.String()+
+			` operation=posts status=400 code=invalid_request key=bad`) {
+		t.Errorf("the log has\n%s", log)
+	}
 	for i, want := range map[int]string{1: "", 6: "parent_not_found parent_uuid", 8: "unknown_member cover"} {
 		var got string
 		for _, w := range outcomes[i].Warnings {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -41,6 +40,7 @@ type fixture struct {
 	pool *pgxpool.Pool
 	api  *bulk.API
 	url  string
+	log  *testdb.Log
 
 	mu          sync.Mutex
 	integration auth.Integration
@@ -52,8 +52,9 @@ func setup(t *testing.T) *fixture {
 	t.Helper()
 	pools := testdb.Must(database.Open(t.Context(), testdb.New(t)))(t)
 	t.Cleanup(pools.Close)
-	logger := slog.New(slog.DiscardHandler)
-	f := &fixture{pool: pools.General, submit: func(context.Context, *committer.Command) error { return nil }}
+	log := &testdb.Log{}
+	logger := log.Logger()
+	f := &fixture{log: log, pool: pools.General, submit: func(context.Context, *committer.Command) error { return nil }}
 	f.integration = auth.Integration{
 		KeyID: uuid.New(), IntegrationID: uuid.New(), Enabled: true, CanCreateNovels: true, CanPost: true, CanImport: true,
 		LinesPerMinute: 1_000_000,

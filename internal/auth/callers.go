@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/google/uuid"
@@ -92,7 +93,8 @@ func refusal(err error) error {
 
 // Route is what a request needs before its operation runs.
 type Route[C Caller] struct {
-	// Command: the request has an Idempotency-Key, and takes one permit of its caller instead of those of a query.
+	// Command: the request has an Idempotency-Key, takes one permit of its caller instead of those of a query, and is
+	// logged if it is refused. Its path ends with the name of the operation.
 	Command bool
 	// MaxBody is the largest JSON body in bytes; 0 for a route without a body, or one whose operation reads it.
 	MaxBody int64
@@ -186,7 +188,15 @@ func (c *Callers[C]) Handle(route Route[C], operation Operation[C]) http.Handler
 			err = answer.Send(w)
 		}
 		if err != nil {
-			switch c.Fail(w, r, err) {
+			code := c.Fail(w, r, err)
+			if route.Command {
+				key, _ := web.IdempotencyKey(r.Header)
+				c.LogRefusal(ctx, web.Refusal{
+					RequestID: web.RequestID(r.Context()), Integration: id, Operation: path.Base(r.URL.Path), Code: code,
+					Key: Redact(key),
+				})
+			}
+			switch code {
 			case problem.CodeUnauthorized, problem.CodeForbidden, problem.CodeCapabilityDisabled, problem.CodeRateLimited:
 				keep = refusalTime
 			}

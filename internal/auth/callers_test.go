@@ -12,9 +12,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
@@ -245,4 +247,72 @@ func TestAPanicReturnsThePermits(t *testing.T) {
 			t.Fatalf("ended with %v", cause)
 		}
 	}
+}
+
+// TestEachRefusedCommandIsOneLine: five a second are logged, with neither key nor body, and the others are counted.
+func TestEachRefusedCommandIsOneLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &testdb.Log{}
+		kit := newKit(time.Minute)
+		kit.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{
+			ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+				if attr.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return attr
+			},
+		}))
+		id := uuid.New()
+		var fails error
+		partners := auth.NewPartners(kit, func(_ context.Context, key string) (*auth.Integration, error) {
+			if key == "unknown" {
+				return nil, auth.ErrUnknown
+			}
+			return &auth.Integration{IntegrationID: id, Enabled: true}, nil
+		})
+		router := mux.NewRouter()
+		operation := func(context.Context, *call) (*web.Answer, error) { return &web.Answer{}, fails }
+		router.Handle("/api/posts", partners.Handle(route{Command: true}, operation))
+		router.Handle("/api/query", partners.Handle(route{}, operation))
+		handler := kit.Handler(router, nil)
+		send := func(path, apiKey, key string, err error) {
+			fails = err
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("a body"))
+			r.Header = http.Header{"Authorization": {"Bearer " + apiKey}, "X-Request-Id": {"r"}, "Idempotency-Key": {key}}
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		send("/api/posts", "known", "k1", nil)
+		send("/api/query", "known", "", problem.ErrNotFound)
+		send("/api/posts", "unknown", "k2", nil)
+		send("/api/posts", "known", "no key", nil)
+		send("/api/posts", "known", "ngp_"+strings.Repeat("x", 36), problem.ErrNovelNotFound)
+		for range 9 {
+			send("/api/posts", "known", "k3", problem.RateLimited(time.Second))
+		}
+		time.Sleep(2 * time.Second)
+		send("/api/posts", "known", "k4", problem.ErrNovelNotFound)
+		time.Sleep(2 * time.Second)
+
+		const head = `level=INFO msg="command refused" requestId=r integration=`
+		of := head + id.String() + " operation=posts status="
+		want := []string{
+			head + `"" operation=posts status=401 code=unauthorized key=k2`,
+			of + `400 code=invalid_idempotency_key key=""`,
+			of + `404 code=novel_not_found key=ngp_xxxx…`,
+			of + `429 code=rate_limited key=k3`,
+			of + `429 code=rate_limited key=k3`,
+			`level=INFO msg="more commands refused" commands=7`,
+			of + `404 code=novel_not_found key=k4`,
+		}
+		if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(log.String()), "\n")); diff != "" {
+			t.Errorf("the log (-want +got)\n%s", diff)
+		}
+
+		*log = testdb.Log{}
+		send("/api/posts", "known", "k5", context.DeadlineExceeded)
+		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"request failed"`) {
+			t.Errorf("an outage is logged as\n%s", got)
+		}
+	})
 }

@@ -31,6 +31,7 @@ type Kit struct {
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error
 
+	refusals refusals
 }
 
 // RetryAfter is the value of the Retry-After header when an overload or an outage may end soon.
