@@ -88,6 +88,20 @@ func (s *Server) settings(ctx context.Context) map[string]string {
 	if run(s.Command(ctx, "postgres", "-C", "wal_compression", "-D", s.cluster, "-c", lz4)) == nil {
 		settings["wal_compression"] = "lz4"
 	}
+	switch r := s.recovery; {
+	case r != nil:
+		settings["hot_standby"] = "off" // it is ready only when the recovery is complete
+		settings["restore_command"] = restoreCommand(r.dir)
+		settings["recovery_target_action"] = "promote"
+		settings["recovery_target_timeline"] = "latest"
+		if !r.to.IsZero() {
+			settings["recovery_target_time"] = r.to.UTC().Format("2006-01-02 15:04:05.999999+00")
+		}
+	case s.cfg.BackupDir != "":
+		settings["archive_mode"] = "on"
+		settings["archive_command"] = archiveCommand(s.cfg.BackupDir)
+		settings["archive_timeout"] = "60s" // what a lost disk loses at most
+	}
 	maps.Copy(settings, s.cfg.Settings)
 	return settings
 }

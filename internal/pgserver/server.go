@@ -16,8 +16,9 @@
 //   - One owner: the process with the lock. Other processes find the server by its socket.
 //   - The server never outlives its owner. Stop sends SIGINT (fast shutdown). If the owner is killed, the kernel sends
 //     the SIGINT (Linux, PR_SET_PDEATHSIG); elsewhere the next start does.
-//   - Data is never deleted. A directory with data of another major version is refused. An interrupted initdb leaves
-//     nothing that looks like data, because it runs in a temporary directory, which is renamed at the end.
+//   - Data is never deleted, except what a failed Restore has written. A directory with data of another major version
+//     is refused. An interrupted initdb leaves nothing that looks like data, because it runs in a temporary directory,
+//     which is renamed at the end.
 //   - Nothing runs as root. Root starts the server as the owner of the directory, otherwise as "postgres", otherwise as
 //     "nobody".
 //   - fsync stays on unless Settings switch it off.
@@ -55,6 +56,10 @@ type Config struct {
 	// fsync=off, initdb does not sync either.
 	Settings map[string]string
 
+	// BackupDir is a directory, which must exist, into which the server archives its WAL, at the latest after a minute.
+	// BackUp makes base backups in it. Default: none.
+	BackupDir string
+
 	// StopTimeout limits a fast shutdown. Afterwards Stop requests an immediate shutdown, after which the next start runs
 	// crash recovery. Default: 30 seconds.
 	StopTimeout time.Duration
@@ -71,7 +76,10 @@ type Server struct {
 	bin     binaries
 	as      account
 	lock    *os.File
+	archive *os.File // the lock of the backup directory; nil without one
 	process *system.Child
+
+	recovery *recovery // nil, except in Restore
 }
 
 var (
@@ -93,14 +101,24 @@ const (
 // Start starts the server of cfg.DataDir. It returns when the server answers and the database "novelgate" exists. It
 // fails with ErrInUse if another process has the directory. ctx limits the start, not the life of the server. If
 // PostgreSQL does not start, the error includes what it said.
-func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
+func Start(ctx context.Context, cfg Config) (*Server, error) {
 	const timeout = 5 * time.Minute // includes a crash recovery
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the start took longer than %v", timeout))
 	defer cancel()
+	return open(ctx, cfg, nil)
+}
+
+// open starts the server, after a recovery unless that is nil.
+func open(ctx context.Context, cfg Config, from *recovery) (_ *Server, err error) {
 	forgetVariables()
 	cfg.StopTimeout = cmp.Or(cfg.StopTimeout, 30*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, recovery: from}
+	if cfg.BackupDir != "" {
+		if s.cfg.BackupDir, err = resolveDir(cfg.BackupDir); err != nil {
+			return nil, err
+		}
+	}
 	if s.dir, err = makeDataDir(cmp.Or(cfg.DataDir, DefaultDataDir())); err != nil {
 		return nil, err
 	}
@@ -123,7 +141,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, withOwner(fmt.Errorf("claim the data directory: %w", err), s.dir)
 	}
 	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start the embedded PostgreSQL: %w", err), context.Cause(ctx), s.lock.Close())
+		return nil, errors.Join(fmt.Errorf("start the embedded PostgreSQL: %w", err), context.Cause(ctx), s.free())
 	}
 	cfg.Logger.InfoContext(ctx, "embedded PostgreSQL is ready", slog.String("directory", s.cluster),
 		slog.String("programs", s.bin.dir), slog.String("user", s.as.name), slog.Int("pid", s.process.PID()))
@@ -168,6 +186,13 @@ func (s *Server) start(ctx context.Context) error {
 	if len(majors) > 0 {
 		want = majors[0]
 	}
+	isNew := want == 0
+	if s.recovery != nil {
+		if err := checkEmpty(s.dir); err != nil {
+			return err
+		}
+		want = s.recovery.PostgreSQL
+	}
 	leftovers, _ := fs.Glob(os.DirFS(s.dir), "pg*.init-*") // the pattern is good
 	for _, leftover := range leftovers {
 		_ = os.RemoveAll(filepath.Join(s.dir, leftover)) // an initdb that was just killed may still clean up itself
@@ -176,10 +201,10 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	s.cluster = filepath.Join(s.dir, "pg"+strconv.Itoa(s.bin.major))
-	if want != 0 {
-		s.as, err = ownerOf(s.cluster)
-	} else {
+	if isNew {
 		s.as, err = chooseAccount(s.dir)
+	} else {
+		s.as, err = ownerOf(s.cluster)
 	}
 	switch {
 	case err != nil:
@@ -194,12 +219,37 @@ func (s *Server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if want == 0 {
+	switch {
+	case s.recovery != nil:
+		s.cfg.Logger.InfoContext(ctx, "restoring a backup", slog.String("backup", s.recovery.Name),
+			slog.String("directory", s.cluster), slog.String("user", s.as.name))
+		if err = s.unpack(ctx, s.recovery); err == nil {
+			s.removeStalePIDs()
+			err = s.launch(ctx)
+		}
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(s.cluster)) // of this recovery: checkEmpty
+		}
+		return nil
+	case isNew:
 		if err := s.initdb(ctx); err != nil {
 			return err
 		}
 	}
+	if s.cfg.BackupDir != "" {
+		if err := s.claimArchive(ctx); err != nil {
+			return err
+		}
+	}
 	return s.launchAfterPredecessor(ctx)
+}
+
+// free releases the data directory, and the backup directory.
+func (s *Server) free() error {
+	if s.archive != nil {
+		_ = s.archive.Close() // on disk already
+	}
+	return s.lock.Close()
 }
 
 // majorVersions returns the major versions of the data in a data directory, the newest first.
@@ -350,7 +400,7 @@ func (s *Server) isReady() bool {
 	content, _ := os.ReadFile(filepath.Join(s.cluster, "postmaster.pid"))
 	lines := strings.Split(string(content), "\n") // src/include/utils/pidfile.h
 	return len(lines) > 7 && lines[0] == strconv.Itoa(s.process.PID()) &&
-		(strings.HasPrefix(lines[7], "ready") || strings.HasPrefix(lines[7], "standby"))
+		(strings.HasPrefix(lines[7], "ready") || strings.HasPrefix(lines[7], "standby") && s.recovery == nil)
 }
 
 // createDatabase creates the database, unless it exists.
@@ -400,7 +450,7 @@ func (s *Server) Command(ctx context.Context, program string, args ...string) *e
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.stop(ctx)
 	s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL has stopped", slog.String("directory", s.dir))
-	if closeErr := s.lock.Close(); !errors.Is(closeErr, os.ErrClosed) { // Stop was called before
+	if closeErr := s.free(); !errors.Is(closeErr, os.ErrClosed) { // Stop was called before
 		err = errors.Join(err, closeErr)
 	}
 	return err
