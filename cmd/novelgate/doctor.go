@@ -25,7 +25,7 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 		found = append(found, checkLedger(&status, err))
 	}
 	if c.DatabaseURL == "" {
-		found = append(found, checkDisk(pgserver.DiskFree(c.DataDir)))
+		found = append(found, checkDisk(pgserver.DiskFree(c.DataDir)), checkArchive(archiveState(ctx, pool)))
 	}
 	err = env.show(columns[database.Finding]{
 		heading: []any{"STATUS", "CHECK", "FOUND", "ADVICE"},

@@ -85,7 +85,9 @@ func (e *environment) startDatabase(ctx context.Context) (string, error) {
 		return url, err
 	}
 	logger := e.logger()
-	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: e.database.DataDir, Logger: logger})
+	server, err := pgserver.Start(ctx, pgserver.Config{
+		DataDir: e.database.DataDir, BackupDir: e.backupDir, Logger: logger,
+	})
 	if err != nil {
 		return "", err
 	}

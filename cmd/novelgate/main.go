@@ -48,6 +48,8 @@ type program struct {
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
+	Backup      backupCommand      `cmd:"" help:"Back up the embedded PostgreSQL while it runs."`
+	Restore     restoreCommand     `cmd:"" help:"Restore a backup of the embedded PostgreSQL, to a moment or to its end."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the database server (exit code 1 if a check fails)."`
 
 	Version kong.VersionFlag `help:"Print the version."`
@@ -82,33 +84,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return printUsageError(stderr, err)
 	}
 	env.noun, env.verb = parsed.Selected().Parent.Name, parsed.Selected().Name
-	selected, watch := commandOf(parsed.Selected()), (*database.Watch)(nil)
-	if _, logs := selected.(*serveCommand); !logs {
-		ctx, watch = database.StartWatch(ctx, func(cause string) { fmt.Fprintln(stderr, "novelgate: waiting for", cause) })
-	}
-	err = selected.run(ctx, env)
-	if watch != nil {
-		watch.Stop() // before the connections are closed, which may take a moment
-	}
+	err = commandOf(parsed.Selected()).run(ctx, env)
 	for _, do := range slices.Backward(env.closers) {
 		do()
 	}
 	if err = cmp.Or(err, env.stdout.err); err != nil {
-		text := strings.TrimPrefix(explain(err), "novelgate: ") // errors of client begin with it
-		if shows, changes := outcomes[env.noun]; changes && watch != nil && watch.OutcomeUnknown() {
-			text += "; outcome unknown, the change may have been made: see `novelgate " + shows + "`"
-		}
-		fmt.Fprintln(stderr, "novelgate:", text)
+		fmt.Fprintln(stderr, "novelgate:", strings.TrimPrefix(explain(err), "novelgate: ")) // errors of client begin with it
 		return 1
 	}
 	return 0
-}
-
-// outcomes are the commands that show what the commands of a noun have changed.
-var outcomes = map[string]string{
-	"integration": "integration list", "key": "key list", "staff": "staff list", "auditor": "auditor list",
-	"novel": "novel show", "author": "author show", "post": "post show", "webhook": "webhook list",
-	"projection": "projection list",
 }
 
 // command is the struct of a command, or that of its noun, which runs all its verbs. The method is not Run, because
@@ -131,6 +115,7 @@ type environment struct {
 	now        func() time.Time
 	noun, verb string        // words of the command, such as author and block, for types that several commands share
 	database   DatabaseFlags // of the command
+	backupDir  string        // of a server that the command starts
 	json       bool          // print JSON, not text
 	closers    []func()      // what run calls in reverse when the command has ended
 }

@@ -91,26 +91,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestOutcomes: a change whose outcome is unknown has a command that shows it.
-func TestOutcomes(t *testing.T) {
-	t.Parallel()
-	parser, err := kong.New(&program{}, kong.Vars{"data_dir": "", "version": ""})
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := map[string]bool{"sandbox": true, "analytics": true, "ledger": true, "events": true} // no changes to look for
-	for _, leaf := range parser.Model.Leaves(false) {
-		if noun := leaf.Parent.Name; outcomes[noun] == leaf.Path() {
-			shown[noun] = true
-		}
-	}
-	for _, noun := range parser.Model.Children {
-		if len(noun.Children) > 0 && !shown[noun.Name] {
-			t.Errorf("%q does not show the changes of %s", outcomes[noun.Name], noun.Name)
-		}
-	}
-}
-
 // noText matches a flag without text in --help.
 var noText = regexp.MustCompile(`(?m)^ +(?:-\w, +)?--\S+\s+(?:\(\$|(?:-\w, +)?--\S+ |\z)`)
 
@@ -173,6 +153,8 @@ func TestWrongUsage(t *testing.T) {
 		{"novel edit Genji --reason why", "nothing to change: give --author, --synopsis, "},
 
 		{"serve --ledger-signer /nowhere/at/all/signer", "--ledger-signer: there is no directory /nowhere/at/all"},
+		{"serve --backup-dir /mnt --database-url postgres://db/n", "--backup-dir is for the embedded PostgreSQL"},
+		{"backup /mnt --keep=-1", "--keep must be at least 1"},
 		{"serve --listen 8080", "--listen: address 8080: missing port in address"},
 		{"serve --ops-listen localhost", "--ops-listen: address localhost: missing port in address"},
 		{"serve --public-url novels.example", `--public-url: "novels.example" is not an http or https address`},

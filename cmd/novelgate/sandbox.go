@@ -13,6 +13,8 @@ type sandboxCommand struct {
 
 type sandboxWipe struct {
 	DatabaseFlags
+	BackupFlag
+
 	Yes bool `help:"Required, because nothing brings back what is wiped."`
 }
 

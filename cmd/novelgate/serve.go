@@ -42,6 +42,7 @@ import (
 
 type serveCommand struct {
 	DatabaseFlags
+	BackupFlag
 
 	Sandbox   bool      `env:"NOVELGATE_SANDBOX" help:"Serve a sandbox, in which partners try the interface: a second installation, with a database of its own."`
 	Listen    string    `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address for partners, staff and readers; port 0 selects a free port (default: ${default})."`
@@ -94,6 +95,9 @@ func (c *serveCommand) Validate() error {
 	if _, _, err := net.SplitHostPort(c.OpsListen); err != nil {
 		return fmt.Errorf("--ops-listen: %w", err)
 	}
+	if c.BackupDir != "" && c.DatabaseURL != "" {
+		return errors.New("--backup-dir is for the embedded PostgreSQL, and there is --database-url")
+	}
 	if c.PublicURL != "" {
 		if _, err := publicURL(c.PublicURL, nil); err != nil {
 			return err
@@ -124,7 +128,7 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	logger := slog.New(newOutages(lines))
 	db := &databaseServer{
 		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger,
-		config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
+		config: pgserver.Config{DataDir: c.DataDir, BackupDir: c.BackupDir, Logger: logger},
 	}
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
 	if err := db.open(ctx, c.AllowUnsafeDurability); err != nil {
@@ -164,6 +168,9 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 		slog.String("database", net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port)))+"/"+at.Database),
 		slog.Bool("sandbox", c.Sandbox), slog.Bool("standby", db.isStandby), slog.Bool("relay", c.Relay.URL != ""))
 	parts := []part{{"embedded database", always(db.watch)}}
+	if c.BackupDir != "" {
+		parts = append(parts, s.archiving())
+	}
 	if db.isStandby {
 		parts = append(parts, part{"standby", db.awaitPromotion})
 		health.Probe = func() map[string]error { return map[string]error{"commands": errReadersOnly} }

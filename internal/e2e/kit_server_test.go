@@ -43,7 +43,7 @@ var template = sync.OnceValue(func() (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = migrations.Apply(ctx, server.URL())
+	_, err = migrations.Apply(ctx, server.URL(), nil)
 	return errors.Join(err, server.Stop(ctx))
 })
 
