@@ -49,7 +49,7 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	// Not testdb.New: CREATE DATABASE does not copy the rights on the database that a migration has changed.
 	databaseURL := testdb.NewEmpty(t)
-	if _, err := migrations.Apply(t.Context(), databaseURL, nil); err != nil {
+	if _, err := migrations.Apply(t.Context(), databaseURL); err != nil {
 		t.Fatal(err)
 	}
 	owner := connect(t, databaseURL)
@@ -123,7 +123,7 @@ func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 
 	theirs := inDatabase(t, server, "theirs")
 	asPlain := inDatabase(t, server, "theirs", "plain")
-	result, err := migrations.Apply(t.Context(), asPlain, nil)
+	result, err := migrations.Apply(t.Context(), asPlain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 	// In this database the service's role may create objects, but does not own the database.
 	execute(t, admin, `GRANT CREATE ON DATABASE foreign_soil TO plain`)
 	execute(t, connect(t, inDatabase(t, server, "foreign_soil")), `GRANT CREATE ON SCHEMA public TO plain`)
-	result, err = migrations.Apply(t.Context(), inDatabase(t, server, "foreign_soil", "plain"), nil)
+	result, err = migrations.Apply(t.Context(), inDatabase(t, server, "foreign_soil", "plain"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestDatabasesAreMigratedTogether(t *testing.T) {
 	}
 	for i := range databases {
 		go func() {
-			_, err := migrations.Apply(context.Background(), inDatabase(t, server, fmt.Sprintf("d%d", i)), nil)
+			_, err := migrations.Apply(context.Background(), inDatabase(t, server, fmt.Sprintf("d%d", i)))
 			failures <- err
 		}()
 	}

@@ -13,11 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"path"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,9 +50,8 @@ type Result struct {
 
 // Apply brings the database at databaseURL to the newest schema. Several replicas may call it at once: one applies the
 // steps, the others wait for it and find nothing left to do. It fails if database.CheckServer or database.CheckSchema
-// fails, even if no step is due. logger gets what it waits for, once this takes longer than waitPatience; nil: nothing
-// does.
-func Apply(ctx context.Context, databaseURL string, logger *slog.Logger) (result Result, err error) {
+// fails, even if no step is due. A database.Watch in ctx tells what it waits for.
+func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	pool, err := database.ParseConfig(databaseURL, settings)
 	if err != nil {
 		return Result{}, err
@@ -71,9 +67,7 @@ func Apply(ctx context.Context, databaseURL string, logger *slog.Logger) (result
 	if err := check(ctx, config); err != nil {
 		return Result{}, err
 	}
-	if logger != nil {
-		defer tellWaits(ctx, config, logger)()
-	}
+	defer database.Polls(ctx, lock.DefaultLockID)()
 	db := stdlib.OpenDB(*config)
 	defer func() { err = errors.Join(err, db.Close()) }()
 
@@ -103,69 +97,6 @@ func Apply(ctx context.Context, databaseURL string, logger *slog.Logger) (result
 			"novelgate; this program knows version %d: update it once the rollout is complete.", result.Version, known))
 	}
 	return result, err
-}
-
-const (
-	waitPatience = 5 * time.Second  // without a word
-	waitInterval = 30 * time.Second // between later words
-)
-
-// waitsSQL names the sessions for which the processes $1 of the server wait: that which has the lock of migrations $2,
-// and those that hold what a step needs.
-const waitsSQL = `SELECT coalesce(string_agg(
-    format('process %s (%s, %s since %s)', pid, application_name, state, state_change), ', '), 'no other session')
-FROM pg_stat_activity WHERE pid <> ALL ($1::bigint[]) AND (
-    pid IN (SELECT unnest(pg_blocking_pids(own::integer)) FROM unnest($1) AS own)
-    OR pid IN (SELECT l.pid FROM pg_locks AS l
-        WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 0 AND l.objid::bigint = $2
-        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())))`
-
-// tellWaits logs what the sessions wait for that are opened with config from now on, until stop is called.
-func tellWaits(ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	other := config.Copy()
-	var mu sync.Mutex
-	var own []int64 // processes of the server
-	setUp := config.AfterConnect
-	config.AfterConnect = func(ctx context.Context, session *pgconn.PgConn) error {
-		mu.Lock()
-		own = append(own, int64(session.PID()))
-		mu.Unlock()
-		return setUp(ctx, session)
-	}
-	go func() {
-		defer close(ended)
-		for pause := waitPatience; ; pause = waitInterval {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			mu.Lock()
-			processes := slices.Clone(own)
-			mu.Unlock()
-			holders, err := waits(ctx, other, processes)
-			if err != nil {
-				holders = err.Error()
-			}
-			logger.WarnContext(ctx, "still migrating the database", slog.String("waitsFor", holders))
-		}
-	}()
-	return func() { cancel(); <-ended }
-}
-
-// waits names the sessions for which processes of the server wait.
-func waits(ctx context.Context, config *pgx.ConnConfig, processes []int64) (holders string, err error) {
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return "", fmt.Errorf("connect to see what migrations wait for: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // there is nothing to lose
-	if err := conn.QueryRow(ctx, waitsSQL, processes, lock.DefaultLockID).Scan(&holders); err != nil {
-		return "", fmt.Errorf("see what migrations wait for: %w", err)
-	}
-	return holders, nil
 }
 
 // check refuses a database on which no step may be tried.

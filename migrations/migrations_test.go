@@ -1,7 +1,6 @@
 package migrations_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -51,7 +50,7 @@ func TestApply(t *testing.T) {
 		{url, migrations.Result{Version: last, Applied: []string{}}},
 		{url + "&pool_ping_timeout=2s", migrations.Result{Version: last, Applied: []string{}}}, // what is for the pools
 	} {
-		got := testdb.Must(migrations.Apply(t.Context(), step.url, nil))(t)
+		got := testdb.Must(migrations.Apply(t.Context(), step.url))(t)
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -68,7 +67,7 @@ func TestOlderProgram(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
 	testdb.Exec(t, testdb.Pool(t, url), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (1000, true)`)
-	got := testdb.Must(migrations.Apply(t.Context(), url, nil))(t)
+	got := testdb.Must(migrations.Apply(t.Context(), url))(t)
 	if len(got.Notices) != 1 || !strings.Contains(got.Notices[0], "newer version of novelgate") ||
 		got.Version != 1000 || len(got.Applied) > 0 {
 		t.Errorf("%+v", got)
@@ -82,14 +81,17 @@ func TestWaitsAreTold(t *testing.T) {
 	holder := testdb.Connect(t, url)
 	testdb.Exec(t, holder, `SELECT set_config('application_name', 'forgotten', false), pg_advisory_lock($1)`,
 		lock.DefaultLockID)
-	var said testdb.Log
-	ended := make(chan error, 1)
+	said, ended := make(chan string, 1), make(chan error, 1)
+	ctx, watch := database.StartWatch(t.Context(), func(cause string) { said <- cause })
+	defer watch.Stop()
 	go func() {
-		_, err := migrations.Apply(context.Background(), url, said.Logger())
+		_, err := migrations.Apply(ctx, url)
 		ended <- err
 	}()
-	want := fmt.Sprintf("process %d (forgotten, idle since ", holder.PgConn().PID())
-	testdb.Eventually(t, "the log names the session", func() bool { return strings.Contains(said.String(), want) })
+	want := fmt.Sprintf("the lock of migrations, held by process %d (forgotten, idle since ", holder.PgConn().PID())
+	if got := <-said; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 	testdb.Exec(t, holder, `SELECT pg_advisory_unlock_all()`)
 	testdb.NoError(t, <-ended)
 }
@@ -103,7 +105,7 @@ func TestReplicasStartTogether(t *testing.T) {
 	applied := make([]int, replicas)
 	for i := range replicas {
 		wg.Go(func() {
-			result, err := migrations.Apply(t.Context(), url, nil)
+			result, err := migrations.Apply(t.Context(), url)
 			if err != nil {
 				t.Error(err)
 			}
@@ -141,7 +143,7 @@ func TestOldFormIsRefused(t *testing.T) {
 				CREATE TABLE goose_db_version (id serial, version_id bigint, is_applied boolean, tstamp timestamp DEFAULT now());
 				INSERT INTO goose_db_version (version_id, is_applied) SELECT n, true FROM generate_series(0, %d) AS n`, version))
 			before := testdb.Value[string](t, conn, content)
-			if _, err := migrations.Apply(t.Context(), url, nil); !errors.Is(err, database.ErrOldForm) {
+			if _, err := migrations.Apply(t.Context(), url); !errors.Is(err, database.ErrOldForm) {
 				t.Errorf("migrate: %v, want ErrOldForm", err)
 			}
 			if err := migrations.CheckStandby(t.Context(), conn); !errors.Is(err, database.ErrOldForm) {
@@ -160,7 +162,7 @@ func TestApplyFails(t *testing.T) {
 		"broken URL":      "postgres://%zz",
 		"nobody is there": "postgres://127.0.0.1:1/none?connect_timeout=1",
 	} {
-		if _, err := migrations.Apply(t.Context(), url, nil); err == nil {
+		if _, err := migrations.Apply(t.Context(), url); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -31,7 +31,7 @@ func (c *migrateCommand) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	migrated, err := migrations.Apply(ctx, url, env.logger())
+	migrated, err := migrations.Apply(ctx, url)
 	return env.show(result{migrated, func(env *environment) {
 		for _, step := range migrated.Applied {
 			fmt.Fprintln(env.stdout, "applied", step)
@@ -62,6 +62,10 @@ type databaseServer struct {
 // open starts or finds the database, checks its settings, and migrates the schema. On a standby it sets isStandby, and
 // checks that the schema can serve readers.
 func (db *databaseServer) open(ctx context.Context, allowUnsafe bool) (err error) {
+	ctx, watch := database.StartWatch(ctx, func(cause string) {
+		db.logger.WarnContext(ctx, "waiting for the database", slog.String("for", cause))
+	})
+	defer watch.Stop()
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
 			if errors.Is(err, pgserver.ErrInUse) {
@@ -84,7 +88,7 @@ func (db *databaseServer) open(ctx context.Context, allowUnsafe bool) (err error
 	if err != nil {
 		return fmt.Errorf("check the database: %w", err)
 	}
-	migrated, err := migrations.Apply(ctx, db.url, db.logger)
+	migrated, err := migrations.Apply(ctx, db.url)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}

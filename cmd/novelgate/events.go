@@ -30,6 +30,9 @@ type eventsCommand struct {
 	AccessLog eventsAccessLog `cmd:"" help:"Show who read the history, newest first."`
 }
 
+// endTimeout is the time to complete an entry of the access log after an interrupt.
+const endTimeout = 5 * time.Second
+
 // withAccessLog runs do on the database, and records it in the access log. do returns the number of rows for the
 // entry. A parameter without a value was not given.
 func (e *environment) withAccessLog(
@@ -55,8 +58,12 @@ func (e *environment) withAccessLog(
 		return err
 	}
 	rows, err := do(pool)
-	// Complete the entry even after an interrupt.
-	if endErr := log.End(context.WithoutCancel(ctx), entry, rows); err == nil {
+	if ctx.Err() != nil { // complete the entry even after an interrupt, which must not hang itself
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+	}
+	if endErr := log.End(ctx, entry, rows); err == nil {
 		err = endErr
 	}
 	return err

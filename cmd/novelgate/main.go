@@ -84,15 +84,33 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return printUsageError(stderr, err)
 	}
 	env.noun, env.verb = parsed.Selected().Parent.Name, parsed.Selected().Name
-	err = commandOf(parsed.Selected()).run(ctx, env)
+	selected, watch := commandOf(parsed.Selected()), (*database.Watch)(nil)
+	if _, logs := selected.(*serveCommand); !logs {
+		ctx, watch = database.StartWatch(ctx, func(cause string) { fmt.Fprintln(stderr, "novelgate: waiting for", cause) })
+	}
+	err = selected.run(ctx, env)
+	if watch != nil {
+		watch.Stop() // before the connections are closed, which may take a moment
+	}
 	for _, do := range slices.Backward(env.closers) {
 		do()
 	}
 	if err = cmp.Or(err, env.stdout.err); err != nil {
-		fmt.Fprintln(stderr, "novelgate:", strings.TrimPrefix(explain(err), "novelgate: ")) // errors of client begin with it
+		text := strings.TrimPrefix(explain(err), "novelgate: ") // errors of client begin with it
+		if shows, changes := outcomes[env.noun]; changes && watch != nil && watch.OutcomeUnknown() {
+			text += "; outcome unknown, the change may have been made: see `novelgate " + shows + "`"
+		}
+		fmt.Fprintln(stderr, "novelgate:", text)
 		return 1
 	}
 	return 0
+}
+
+// outcomes are the commands that show what the commands of a noun have changed.
+var outcomes = map[string]string{
+	"integration": "integration list", "key": "key list", "staff": "staff list", "auditor": "auditor list",
+	"novel": "novel show", "author": "author show", "post": "post show", "webhook": "webhook list",
+	"projection": "projection list",
 }
 
 // command is the struct of a command, or that of its noun, which runs all its verbs. The method is not Run, because

@@ -91,6 +91,26 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// TestOutcomes: a change whose outcome is unknown has a command that shows it.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	parser, err := kong.New(&program{}, kong.Vars{"data_dir": "", "version": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{"sandbox": true, "analytics": true, "ledger": true, "events": true} // no changes to look for
+	for _, leaf := range parser.Model.Leaves(false) {
+		if noun := leaf.Parent.Name; outcomes[noun] == leaf.Path() {
+			shown[noun] = true
+		}
+	}
+	for _, noun := range parser.Model.Children {
+		if len(noun.Children) > 0 && !shown[noun.Name] {
+			t.Errorf("%q does not show the changes of %s", outcomes[noun.Name], noun.Name)
+		}
+	}
+}
+
 // noText matches a flag without text in --help.
 var noText = regexp.MustCompile(`(?m)^ +(?:-\w, +)?--\S+\s+(?:\(\$|(?:-\w, +)?--\S+ |\z)`)
 

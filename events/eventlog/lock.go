@@ -20,9 +20,6 @@ import (
 // The lock is an advisory lock and not a row: the versions of a row that every append updates would pile up under an
 // old snapshot, for instance of a dump, and slow every append.
 
-// logLock is the number of the lock of the log. It locks one database.
-const logLock = 0x6e6f76656c // "novel"
-
 // setLimitsSQL sets the limits of a transaction under the lock, except that of the wait for it. $1, $2: names and
 // values. Servers that do not know a setting ignore it.
 const setLimitsSQL = `SELECT set_config(name, value, true) FROM unnest($1::text[], $2::text[]) AS s (name, value)
@@ -47,7 +44,7 @@ const takeLockSQL = `SELECT pg_advisory_xact_lock($1), set_config('lock_timeout'
 // from before its wait.
 func Lock(batch *pgx.Batch) (held *bool) {
 	held = new(bool)
-	batch.Queue(takeLockSQL, int64(logLock), rowLockLimit).Exec(func(pgconn.CommandTag) error {
+	batch.Queue(takeLockSQL, int64(database.LogLock), rowLockLimit).Exec(func(pgconn.CommandTag) error {
 		*held = true
 		return nil
 	})
@@ -135,7 +132,7 @@ func (b *Breaker) Watch(ctx context.Context) (stop func()) {
 // executes, or that waits for a synchronous standby: ending that would publish its commit. It returns the number of
 // ended sessions, 0 or 1.
 func (b *Breaker) Break(ctx context.Context) (ended int, err error) {
-	if err := b.Pool.QueryRow(ctx, breakLockSQL, int64(logLock), patience.Seconds()).Scan(&ended); err != nil {
+	if err := b.Pool.QueryRow(ctx, breakLockSQL, int64(database.LogLock), patience.Seconds()).Scan(&ended); err != nil {
 		return 0, fmt.Errorf("end a stopped holder of the lock: %w", err)
 	}
 	return ended, nil

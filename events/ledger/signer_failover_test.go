@@ -324,7 +324,7 @@ func TestOneDirectoryForTwoLogs(t *testing.T) {
 	origins := map[string]bool{}
 	for range 2 {
 		url := testdb.NewEmpty(t) // databases of testdb.New share the log id of their template
-		testdb.Must(migrations.Apply(t.Context(), url, nil))(t)
+		testdb.Must(migrations.Apply(t.Context(), url))(t)
 		pool := openPool(t, url)
 		config := ledger.IdentityConfig{OriginPrefix: "h/ledger", Directory: directory}
 		id := testdb.Must(ledger.Identify(t.Context(), pool, config))(t)

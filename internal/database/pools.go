@@ -54,6 +54,9 @@ var LockLimits = map[string]string{
 	"transaction_timeout":                 "5s",
 }
 
+// LogLock is the number of the advisory lock of the log, the append lock. It locks one database.
+const LogLock = 0x6e6f76656c // "novel"
+
 // appendWait is how long a batch of the committer waits for the lock of the log before it is tried again.
 const appendWait = "1s"
 
@@ -173,12 +176,12 @@ func (p *Pools) forCommands() map[string]*pgxpool.Pool {
 
 // OpenGeneral opens a single pool for a command-line tool.
 func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, options{size: 2, settings: commandSettings, ping: true})
+	return open(ctx, url, options{size: 2, settings: commandSettings, ping: true, tool: true})
 }
 
 // OpenHistory opens a single pool for a command-line tool that reads the history: ranges of the log in index order.
 func OpenHistory(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, options{size: 4, settings: historySettings, ping: true})
+	return open(ctx, url, options{size: 4, settings: historySettings, ping: true, tool: true})
 }
 
 // connectTimeout limits the time to open a connection, unless the URL has a connect_timeout. A request that waits for a
@@ -198,6 +201,7 @@ type options struct {
 	size      int
 	settings  map[string]string
 	ping      bool       // ping an idle connection before use
+	tool      bool       // of a command-line tool, whose Watch notes changes without an answer
 	keep      bool       // keep all connections open, and open lost ones again within a second
 	timelines *timelines // shared by all pools of the process; nil: accept any server
 }
@@ -216,6 +220,9 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	config.BeforeClose = limitClose
 	if !o.ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	}
+	if o.tool {
+		config.ConnConfig.Tracer = changeTracer{}
 	}
 	if o.timelines != nil {
 		o.timelines.guard(config)

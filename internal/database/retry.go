@@ -62,3 +62,13 @@ func connectionLost(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		pgconn.SafeToRetry(err)
 }
+
+// outcomeUnknown reports whether a statement may have been carried out although it failed with err: it was sent, and
+// the server did not refuse it.
+func outcomeUnknown(err error) bool {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) {
+		return connectionLost(err)
+	}
+	return err != nil && !pgconn.SafeToRetry(err)
+}

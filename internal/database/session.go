@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -58,6 +59,7 @@ func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error
 	}
 	conn := config.ConnConfig
 	noticeSilence(conn)
+	watchConnections(conn)
 	all := with(sessionSettings, settings)
 	if name, chosen := all[applicationName]; chosen {
 		conn.RuntimeParams[applicationName] = name // poolers accept it
@@ -68,8 +70,13 @@ func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error
 		// connect_timeout does not cover this step. A server that goes silent now must not keep a place in the pool.
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(conn.ConnectTimeout, connectTimeout))
 		defer cancel()
-		if err := session.Exec(ctx, set).Close(); err != nil {
+		results, err := session.Exec(ctx, set).ReadAll()
+		if err != nil {
 			return fmt.Errorf("set up the session: %w", err)
+		}
+		if w := watchOf(ctx); w != nil {
+			process, _ := strconv.ParseInt(string(results[0].Rows[0][1]), 10, 64) // not PID: a pooler has its own numbers
+			w.opened(conn, session, process)
 		}
 		return nil
 	}
@@ -86,7 +93,7 @@ func setSQL(settings map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		rows = append(rows, fmt.Sprintf("('%s', '%s')", name, settings[name]))
 	}
-	return `SELECT pg_catalog.set_config(name, value, false) FROM (VALUES ` + strings.Join(rows, ", ") + `) AS s(name, value)
+	return `SELECT pg_catalog.set_config(name, value, false), pg_catalog.pg_backend_pid() FROM (VALUES ` + strings.Join(rows, ", ") + `) AS s(name, value)
 WHERE pg_catalog.current_setting(name, true) IS NOT NULL`
 }
 

@@ -78,7 +78,7 @@ func strangeRole(t *testing.T) string {
 func TestEverySessionIsPinned(t *testing.T) {
 	t.Parallel()
 	strange := strangeRole(t)
-	if _, err := migrations.Apply(t.Context(), strange, nil); err != nil {
+	if _, err := migrations.Apply(t.Context(), strange); err != nil {
 		t.Fatal(err)
 	}
 	pools := testdb.Must(database.Open(t.Context(), strange))(t)

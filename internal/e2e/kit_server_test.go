@@ -43,7 +43,7 @@ var template = sync.OnceValue(func() (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = migrations.Apply(ctx, server.URL(), nil)
+	_, err = migrations.Apply(ctx, server.URL())
 	return errors.Join(err, server.Stop(ctx))
 })
 

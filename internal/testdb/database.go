@@ -220,7 +220,7 @@ var migratedTemplate = sync.OnceValues(func() (string, error) {
 		if err := errors.Join(drop(ctx, conn, unfinished), createFrom(ctx, conn, emptyTemplate, unfinished)); err != nil {
 			return err
 		}
-		if _, err := migrations.Apply(ctx, own, nil); err != nil {
+		if _, err := migrations.Apply(ctx, own); err != nil {
 			return fmt.Errorf("migrate template: %w", err)
 		}
 		if err := shareAuthorSecret(ctx, own); err != nil {

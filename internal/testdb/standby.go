@@ -28,7 +28,7 @@ func NewSynchronousPair(t testing.TB) (primary string, s *Standby) {
 	t.Helper()
 	server := newServer(t, Must(DataDir())(t), nil)
 	primary = Must(databaseURL(server.URL(), ""))(t)
-	if _, err := migrations.Apply(t.Context(), primary, nil); err != nil {
+	if _, err := migrations.Apply(t.Context(), primary); err != nil {
 		t.Fatal(err)
 	}
 	dir := Must(DataDir())(t)

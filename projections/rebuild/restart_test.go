@@ -25,7 +25,7 @@ type fragile struct {
 func newFragile(t *testing.T) *fragile {
 	t.Helper()
 	url := testdb.NewServer(t, map[string]string{"wal_buffers": "16MB", "autovacuum": "off"})
-	testdb.Must(migrations.Apply(t.Context(), url, nil))(t)
+	testdb.Must(migrations.Apply(t.Context(), url))(t)
 	config := testdb.Must(pgxpool.ParseConfig(url))(t)
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true }
 	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)

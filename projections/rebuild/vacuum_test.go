@@ -13,7 +13,7 @@ import (
 func TestAutovacuumGivesWay(t *testing.T) {
 	t.Parallel()
 	url := testdb.NewServer(t, map[string]string{"autovacuum_naptime": "1s"})
-	testdb.Must(migrations.Apply(t.Context(), url, nil))(t)
+	testdb.Must(migrations.Apply(t.Context(), url))(t)
 	pool := testdb.Pool(t, url)
 	append1(t, pool, comments(seeded(1), "a", 2000)...)
 	build := func() { mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}}) }
