@@ -8,10 +8,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/tracing"
 )
 
 const (
@@ -35,7 +38,8 @@ type follower struct {
 	wake       *eventlog.Wake
 	logger     *slog.Logger
 	patience   int
-	begun      func() // called when the checkpoint exists
+	tracer     trace.Tracer // nil: no spans
+	begun      func()       // called when the checkpoint exists
 
 	mark            eventlog.Mark // up to which the log is applied
 	otherGeneration bool          // the live tables are of another generation, and this is logged
@@ -97,6 +101,11 @@ func (f *follower) load(ctx context.Context) error {
 // handle applies the events of a chunk. Then it stops or blocks the projection if the next event cannot be decoded.
 func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	ctx = context.WithoutCancel(ctx) // it completes a transaction that has begun, even if the subscriber closes
+	if f.tracer != nil && len(chunk.Events) > 0 {
+		var span trace.Span
+		ctx, span = f.startSpan(ctx, chunk.Events)
+		defer span.End()
+	}
 	if len(chunk.Events) >= minSlot {
 		defer f.takeSlot(ctx)()
 	}
@@ -106,6 +115,16 @@ func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	}
 	f.countAmbiguous(ctx, at, err)
 	return err
+}
+
+// startSpan starts the span of a chunk.
+func (f *follower) startSpan(ctx context.Context, recorded []events.Recorded) (context.Context, trace.Span) {
+	requests := make([]trace.SpanContext, len(recorded))
+	for i := range recorded {
+		requests[i] = tracing.Parse(recorded[i].Metadata.TraceParent)
+	}
+	return tracing.StartBatch(ctx, f.tracer, "apply batch", requests, attribute.Int("novelgate.events", len(recorded)),
+		attribute.String("novelgate.projection", f.projection.Name()))
 }
 
 // takeSlot waits for a slot, at most maxSlotWait, and returns the function that releases it. All projections read at

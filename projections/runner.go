@@ -12,6 +12,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
 	"novelgate/events/eventlog"
@@ -37,6 +38,8 @@ type Config struct {
 	// Patience is the number of ambiguous errors, whose cause is the event or the database, after which the event is
 	// blamed. A success resets their count. Default: 200, which takes a quarter of an hour.
 	Patience int
+	// Tracer starts a span for each chunk of events, which links those of their requests. Default: none.
+	Tracer trace.Tracer
 	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
 }
@@ -122,9 +125,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	for _, projection := range r.config.Projections {
 		f := &follower{
 			projection: projection, pool: r.config.Pool, slots: slots, tail: tail,
-			patience: r.config.Patience,
-			logger:   r.config.Logger.With(slog.String("projection", projection.Name())),
-			wake:     r.config.Wake,
+			patience: r.config.Patience, tracer: r.config.Tracer,
+			logger: r.config.Logger.With(slog.String("projection", projection.Name())),
+			wake:   r.config.Wake,
 			begun: sync.OnceFunc(func() {
 				if pending.Add(-1) == 0 {
 					close(r.running)

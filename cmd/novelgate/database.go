@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands/committer"
 	"novelgate/events/eventlog"
@@ -50,6 +51,7 @@ const restartPause = 500 * time.Millisecond
 type databaseServer struct {
 	url    string
 	pools  *database.Pools
+	tracer pgx.QueryTracer // of statements; nil: none
 	logger *slog.Logger
 
 	isSandbox  bool // what the database must be marked as
@@ -75,7 +77,7 @@ func (db *databaseServer) open(ctx context.Context, allowUnsafe bool) (err error
 		}
 		db.isEmbedded, db.url = true, db.server.URL()
 	}
-	if db.pools, err = database.Open(ctx, db.url); err != nil {
+	if db.pools, err = database.OpenTraced(ctx, db.url, db.tracer); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
 	if err := database.CheckSessions(ctx, db.pools.Append); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/net/netutil"
 
 	"novelgate/commands"
@@ -31,6 +32,7 @@ import (
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
 	"novelgate/internal/problem"
+	"novelgate/internal/tracing"
 	"novelgate/internal/web"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -115,7 +117,8 @@ type shared struct {
 	metrics   *prometheus.Registry
 	kit       *web.Kit
 	addresses web.Addresses
-	draining  atomic.Bool // requests are completed, and no new ones are accepted
+	tracer    trace.Tracer // of batches; nil: none
+	draining  atomic.Bool  // requests are completed, and no new ones are accepted
 }
 
 // run serves until a signal, or until a part fails. On a standby it serves readers only.
@@ -126,8 +129,13 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 		lines = slog.NewJSONHandler(env.stderr, logOptions(slog.Level(c.LogLevel)))
 	}
 	logger := slog.New(newOutages(lines))
+	traces, err := tracing.New(ctx, version, logger)
+	if err != nil {
+		return err
+	}
+	defer traces.Stop(context.WithoutCancel(ctx))
 	db := &databaseServer{
-		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger,
+		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger, tracer: traces.Statements(),
 		config: pgserver.Config{DataDir: c.DataDir, BackupDir: c.BackupDir, Logger: logger},
 	}
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
@@ -149,7 +157,7 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 
 	s := &shared{
 		logger: logger, now: env.now, pools: db.pools, wake: eventlog.NewWake(), metrics: newRegistry(),
-		addresses: web.NewAddresses(prefix),
+		addresses: web.NewAddresses(prefix), tracer: traces.Tracer(),
 	}
 	s.metrics.MustRegister(database.NewPoolCollector(s.pools))
 	s.kit = &web.Kit{
@@ -157,6 +165,9 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 		Metrics:  registered(s.metrics, web.NewMetrics()),
 		Readers:  registered(s.metrics, web.NewReaders(c.Readers)),
 		Problems: []func(error) *problem.Error{commands.Problem, staff.Problem, readapi.Problem, history.Problem},
+	}
+	if s.tracer != nil {
+		s.kit.Answered = tracing.Answered
 	}
 	router := mux.NewRouter().SkipClean(true) // cleaning a path would redirect a POST
 	health := &readapi.Health{Draining: s.draining.Load}
@@ -197,7 +208,8 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 
 	parts = append(parts,
 		s.operations(opsListener, health),
-		s.requests(netutil.LimitListener(listener, c.Connections), s.kit.Handler(router, p.Missing()), c.Sandbox),
+		s.requests(netutil.LimitListener(listener, c.Connections), traces.Handler(s.kit.Handler(router, p.Missing())),
+			c.Sandbox),
 		s.systemd(opsListener.Addr()))
 	fmt.Fprintf(env.stdout, "Novelgate is listening on http://%s\n", listener.Addr())
 	fmt.Fprintf(env.stdout, "Operations (metrics, health, pprof) on http://%s\n", opsListener.Addr())
@@ -224,7 +236,9 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		{"notifications of appends", always(func(ctx context.Context) { s.wake.Notify(ctx, pool, s.logger) })},
 	}
 	tail := eventlog.NewTail(pool.Config().ConnConfig, 0)
-	runner, err := projections.NewRunner(projections.Config{Pool: pool, Tail: tail, Wake: s.wake, Logger: s.logger})
+	runner, err := projections.NewRunner(projections.Config{
+		Pool: pool, Tail: tail, Wake: s.wake, Logger: s.logger, Tracer: s.tracer,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -259,7 +273,7 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 	commit := committer.New(committer.Config{
 		Pool: s.pools.Append, Limiter: limiter, Breaker: &eventlog.Breaker{Pool: s.pools.Access, Logger: s.logger},
 		Logger: s.logger, Metrics: registered(s.metrics, committer.NewMetrics()),
-		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
+		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal, Tracer: s.tracer,
 	})
 	s.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "novelgate_committer_queue_commands", Help: "Commands that wait for a batch.",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
@@ -120,7 +121,8 @@ type job struct {
 	*Command
 	queue  *queue
 	key    deliveryKey
-	author uuid.UUID // of a comment
+	author uuid.UUID         // of a comment
+	span   trace.SpanContext // of its request; zero without a Tracer
 
 	result Result
 	err    error

@@ -10,9 +10,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"novelgate/commands/ratelimit"
 	"novelgate/events/eventlog"
+	"novelgate/internal/tracing"
 )
 
 // Config of a Committer.
@@ -23,6 +26,7 @@ type Config struct {
 	Breaker *eventlog.Breaker
 	Logger  *slog.Logger
 	Metrics *Metrics
+	Tracer  trace.Tracer // starts a span for each batch, which links those of its commands; nil: none
 
 	MaxBatch    int // commands in one transaction; default 256
 	QueueLength int // commands that may wait; default 1024
@@ -109,6 +113,9 @@ func (c *Committer) Submit(ctx context.Context, cmd *Command) (Submitted, error)
 		return Submitted{}, err
 	}
 	j := newJob(cmd, q)
+	if c.config.Tracer != nil {
+		j.span = trace.SpanContextFromContext(ctx)
+	}
 	if err := c.enqueue(ctx, j); err != nil {
 		q.shares.Return(cmd.Caller.IntegrationID)
 		return Submitted{}, err
@@ -173,10 +180,24 @@ func (c *Committer) serve() {
 func (c *Committer) run(jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
+	if c.config.Tracer != nil {
+		var span trace.Span
+		ctx, span = startSpan(ctx, c.config.Tracer, jobs)
+		defer span.End()
+	}
 	b := &batch{Committer: c, lost: map[uuid.UUID]map[deliveryKey]*job{}}
 	if !b.commitFast(ctx, jobs) {
 		b.commitOrSplit(ctx, jobs)
 	}
+}
+
+// startSpan starts the span of a batch.
+func startSpan(ctx context.Context, tracer trace.Tracer, jobs []*job) (context.Context, trace.Span) {
+	requests := make([]trace.SpanContext, len(jobs))
+	for i, j := range jobs {
+		requests[i] = j.span
+	}
+	return tracing.StartBatch(ctx, tracer, "commit batch", requests, attribute.Int("novelgate.commands", len(jobs)))
 }
 
 // answer completes jobs with the decided result, or with err. Only then does it return the share of the integration: a

@@ -117,8 +117,12 @@ var commandSettings = map[string]string{
 	"application_name": "novelgate",
 }
 
-// Open connects. It opens the connections for commands at once and keeps them.
-func Open(ctx context.Context, url string) (_ *Pools, err error) {
+// Open is OpenTraced without traces.
+func Open(ctx context.Context, url string) (*Pools, error) { return OpenTraced(ctx, url, nil) }
+
+// OpenTraced connects. It opens the connections for commands at once and keeps them. tracer, unless nil, traces the
+// statements.
+func OpenTraced(ctx context.Context, url string, tracer pgx.QueryTracer) (_ *Pools, err error) {
 	p, seen := &Pools{}, &timelines{newest: map[string]string{}}
 	defer func() {
 		if err != nil {
@@ -136,7 +140,7 @@ func Open(ctx context.Context, url string) (_ *Pools, err error) {
 		{&p.History, options{size: historyConnections, settings: historySettings, ping: true}},
 		{&p.General, options{size: generalConnections, settings: generalSettings, ping: true}},
 	} {
-		pool.timelines = seen
+		pool.timelines, pool.tracer = seen, tracer
 		if *pool.target, err = open(ctx, url, pool.options); err != nil {
 			return nil, err
 		}
@@ -204,6 +208,7 @@ type options struct {
 	tool      bool       // of a command-line tool, whose Watch notes changes without an answer
 	keep      bool       // keep all connections open, and open lost ones again within a second
 	timelines *timelines // shared by all pools of the process; nil: accept any server
+	tracer    pgx.QueryTracer
 }
 
 func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
@@ -215,6 +220,7 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	if o.keep {
 		config.MinConns, config.HealthCheckPeriod = config.MaxConns, time.Second
 	}
+	config.ConnConfig.Tracer = o.tracer
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
 	config.PingTimeout = cmp.Or(config.PingTimeout, pingTimeout)
 	config.BeforeClose = limitClose

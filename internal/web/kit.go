@@ -27,6 +27,8 @@ type Kit struct {
 	Now     func() time.Time // the clock
 	Metrics *Metrics         // nil: requests are not counted
 	Readers *Readers         // limits clients without a key; nil: no limit
+	// Answered is called at the end of each request, with the labels of its metrics; nil: nothing.
+	Answered func(ctx context.Context, requestID, method, route, code string)
 	// Problems map errors of the domain to problems; each returns nil for an error that it does not know. Errors of the
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error

@@ -165,14 +165,17 @@ func (k *Kit) end(answer *recorder, r *http.Request, in *info, start time.Time) 
 		problem.Write(answer, in.id, problem.Internal(nil))
 		cause = nil
 	}
+	method := r.Method
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
+	default:
+		method = "other" // clients may send any
+	}
+	if k.Answered != nil {
+		k.Answered(r.Context(), in.id, method, in.route, string(in.code))
+	}
 	if k.Metrics != nil {
-		method := r.Method
-		switch method {
-		case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-			http.MethodOptions:
-		default:
-			method = "other" // clients may send any
-		}
 		k.Metrics.requests.WithLabelValues(in.route, method, status, string(in.code)).Inc()
 		if answer.Header().Get("Content-Type") != LineMediaType {
 			k.Metrics.seconds.WithLabelValues(in.route, method, status).Observe(time.Since(start).Seconds())
