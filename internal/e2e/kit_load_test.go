@@ -72,9 +72,10 @@ func (a answer) unavailable() bool {
 		bytes.Contains(a.Body, []byte(`"code":"unavailable"`))
 }
 
-// fromGateway reports whether HAProxy has answered, because it had no answer of a service.
+// fromGateway reports whether a load balancer has answered, with HTML or nothing, because no service did.
 func (a answer) fromGateway() bool {
-	return a.Status >= http.StatusBadGateway && strings.HasPrefix(a.Header.Get("Content-Type"), "text/html")
+	kind := a.Header.Get("Content-Type")
+	return a.Status >= http.StatusBadGateway && (kind == "" || strings.HasPrefix(kind, "text/html"))
 }
 
 // refused reports whether the connection was refused or closed before an answer.
@@ -119,7 +120,7 @@ type load struct {
 	deliver func(c *command) answer // sends a command; by default to one of the targets
 
 	stubborn bool // every command is sent again until it is acknowledged
-	gateway  bool // answers of HAProxy are no answers of the service
+	gateway  bool // answers of a load balancer are no answers of the service
 
 	stopped atomic.Bool
 	made    atomic.Int64 // number of commands
