@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
@@ -27,14 +28,43 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 	if c.DatabaseURL == "" {
 		found = append(found, checkDisk(pgserver.DiskFree(c.DataDir)), checkArchive(archiveState(ctx, pool)))
 	}
-	err = env.show(columns[database.Finding]{
-		heading: []any{"STATUS", "CHECK", "FOUND", "ADVICE"},
-		row:     func(f database.Finding) []any { return []any{f.Status, f.Check, f.Found, f.Advice} },
-	}.list(found, nil))
+	err = env.show(result{found, func(env *environment) { printFindings(env, found) }}, nil)
 	if err == nil && slices.ContainsFunc(found, func(f database.Finding) bool { return f.Status == database.Fail }) {
 		return errors.New("the database is not fit for the service, or the ledger stands still: see the checks that fail")
 	}
 	return err
+}
+
+// printFindings prints findings, and below each what to do, in lines that a terminal of 80 columns does not break.
+func printFindings(env *environment, found []database.Finding) {
+	const width, left = 80, 20
+	for _, f := range found {
+		head := fmt.Sprintf("%-6s%-14s", f.Status, f.Check)
+		texts := []string{f.Found}
+		if f.Advice != "" {
+			texts = append(texts, "advice: "+f.Advice)
+		}
+		for _, text := range texts {
+			for _, line := range wrap(printable(text), width-left) {
+				fmt.Fprintln(env.stdout, head+line)
+				head = strings.Repeat(" ", left)
+			}
+		}
+	}
+}
+
+// wrap breaks a text at spaces into lines of at most width characters, unless a word is longer.
+func wrap(text string, width int) []string {
+	var lines []string
+	for _, word := range strings.Fields(text) {
+		last := len(lines) - 1
+		if last >= 0 && utf8.RuneCountInString(lines[last]+" "+word) <= width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // checkLedger checks that the ledger is sealed and signed.
@@ -51,11 +81,20 @@ func checkLedger(status *ledger.Status, err error) database.Finding {
 	return f
 }
 
+// formatSize returns a number of bytes as text: in MB, above 10 GB in GB.
+func formatSize(bytes uint64) string {
+	const mega, giga = 1e6, 1e9
+	if bytes > 10*giga {
+		return fmt.Sprintf("%.1f GB", float64(bytes)/giga)
+	}
+	return fmt.Sprintf("%.0f MB", float64(bytes)/mega)
+}
+
 // checkDisk checks the free space for the embedded server.
 func checkDisk(free uint64, known bool) database.Finding {
 	const gibibyte = 1 << 30
 	const warn, fail = 10 * gibibyte, gibibyte
-	f := database.Finding{Check: "disk", Status: database.OK, Found: fmt.Sprintf("%.1f GiB free", float64(free)/gibibyte)}
+	f := database.Finding{Check: "disk", Status: database.OK, Found: formatSize(free) + " free"}
 	switch {
 	case !known:
 		f.Found = "the free space is unknown"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -38,7 +39,7 @@ func finding(check, found string, wrong bool, status Status, advice string) Find
 // refusal returns the finding of a check that the service makes at its start.
 func refusal(check, found string, err error) Finding {
 	if err != nil {
-		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "the service refuses to start"}
+		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "mend it first: the service refuses to start"}
 	}
 	return Finding{Check: check, Status: OK, Found: found}
 }
@@ -54,7 +55,8 @@ const connectionsSQL = `SELECT current_setting('server_version'),
 FROM pg_roles AS r, pg_database AS d WHERE r.rolname = session_user AND d.datname = current_database()`
 
 // Diagnose checks the server, the database and the role of a pool that OpenGeneral returned: what the service checks
-// at its start, the connections for one more replica, and the clock. It changes nothing.
+// at its start, rights that it needs later, synchronous standbys, the connections for one more replica, and the clock.
+// It changes nothing.
 func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []Finding {
 	var version string
 	var used, most int64
@@ -65,14 +67,86 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 		}
 		return []Finding{{Check: "connect", Status: Fail, Found: ErrorText(err), Advice: advice}}
 	}
-	return []Finding{
+	found := []Finding{
 		diagnoseServer(ctx, pool, version),
-		refusal("rights", "the role may create what migrations create", CheckSchema(ctx, pool)),
+		diagnoseRights(ctx, pool),
 		refusal("sessions", "each connection has a session", CheckSessions(ctx, pool)),
 		finding("connections", fmt.Sprintf("%d of %d are used", used, most), used+Connections > most, Warn,
-			"one more replica, as a rollout starts, may find none: "+FullAdvice),
+			"for one more replica, as a rollout starts: "+FullAdvice),
 		diagnoseClock(ctx, pool, now),
 	}
+	return append(found, diagnoseStandbys(ctx, pool)...)
+}
+
+// rightsSQL returns the role, the owners of the tables whose rights it lacks, what it may create, and the functions
+// that it may not call, of those that the server has. A rebuild creates a schema, and moves tables that the role owns
+// to schema public.
+const rightsSQL = `SELECT current_user::text, (SELECT coalesce(string_agg(r.rolname, ', '), '')
+        FROM pg_roles AS r WHERE NOT pg_has_role(r.oid, 'USAGE') AND r.oid IN (
+            SELECT relowner FROM pg_class
+            WHERE oid IN (to_regclass('public.events'), to_regclass('public.goose_db_version'))
+            UNION ALL SELECT nspowner FROM pg_namespace WHERE nspname = 'analytics')),
+    has_schema_privilege('public', 'CREATE'), has_database_privilege(current_database(), 'CREATE'),
+    (SELECT coalesce(string_agg(f::text, ', '), '') FROM unnest(ARRAY[to_regprocedure('pg_control_system()'),
+        to_regprocedure('pg_notify(text,text)'), to_regprocedure('pg_advisory_xact_lock(bigint)'),
+        to_regprocedure('pg_try_advisory_lock(bigint)'), to_regprocedure('pg_terminate_backend(integer,bigint)'),
+        to_regprocedure('pg_logical_emit_message(boolean,text,text)'), -- until PostgreSQL 16
+        to_regprocedure('pg_logical_emit_message(boolean,text,text,boolean)')]) AS f WHERE NOT has_function_privilege(f, 'EXECUTE'))`
+
+// diagnoseRights makes the checks of CheckSchema, and checks the rights that a service needs after its start.
+func diagnoseRights(ctx context.Context, pool *pgxpool.Pool) Finding {
+	const check = "rights"
+	if err := CheckSchema(ctx, pool); err != nil {
+		return refusal(check, "", err)
+	}
+	var role, owners, functions string
+	var mayMakeTables, mayMakeSchemas bool
+	err := pool.QueryRow(ctx, rightsSQL).Scan(&role, &owners, &mayMakeTables, &mayMakeSchemas, &functions)
+	role = pgx.Identifier{role}.Sanitize()
+	found, advice := "the role may do what the service does", ""
+	switch {
+	case err != nil:
+		found, advice = ErrorText(err), "see connect"
+	case owners != "":
+		found = fmt.Sprintf("the role %s does not own the tables, but %s", role, owners)
+		advice = "let the service run as the owner, or `GRANT " + owners + " TO " + role + "`: it writes, rebuilds and migrates"
+	case !mayMakeTables:
+		found = fmt.Sprintf("the role %s may not create tables in schema public", role)
+		advice = "`GRANT CREATE ON SCHEMA public TO " + role + "`: rebuilds and migrations create tables"
+	case !mayMakeSchemas:
+		found = fmt.Sprintf("the role %s may not create schemas in the database", role)
+		advice = "`GRANT CREATE ON DATABASE … TO " + role + "`: a rebuild creates one"
+	case functions != "":
+		found = fmt.Sprintf("the role %s may not call %s", role, functions)
+		advice = "`GRANT EXECUTE ON FUNCTION … TO " + role + "`"
+	}
+	return finding(check, found, advice != "", Fail, advice)
+}
+
+// standbysSQL returns the setting, how many synchronous standbys it demands, how many are connected, and of how many
+// standbys this role cannot see the state. A standby has none to wait for.
+const standbysSQL = `SELECT names, coalesce(substring(names FROM '(?i)^\s*(?:first\s+|any\s+)?(\d+)\s*\(')::integer, 1),
+    (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+    (SELECT count(*) FROM pg_stat_replication WHERE sync_state IS NULL)
+FROM current_setting('synchronous_standby_names') AS names WHERE names <> '' AND NOT pg_is_in_recovery()`
+
+// diagnoseStandbys checks that the synchronous standbys are there for which commits wait, if commits wait for any.
+func diagnoseStandbys(ctx context.Context, pool *pgxpool.Pool) []Finding {
+	var names string
+	var demanded, connected, hidden int
+	err := pool.QueryRow(ctx, standbysSQL).Scan(&names, &demanded, &connected, &hidden)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return []Finding{{Check: "standby", Status: Fail, Found: ErrorText(err), Advice: "see connect"}}
+	}
+	found := fmt.Sprintf("synchronous_standby_names is %s: %d of %d connected", names, connected, demanded)
+	if hidden > 0 && connected < demanded {
+		found = fmt.Sprintf("synchronous_standby_names is %s: only a member of pg_monitor sees which are connected", names)
+	}
+	return []Finding{finding("standby", found, connected+hidden < demanded, Fail,
+		"start the standby, or take it out of synchronous_standby_names: all commits wait for it")}
 }
 
 // diagnoseServer makes the checks of CheckServer. The service starts on a standby, for readers.

@@ -24,7 +24,12 @@ func TestDiagnose(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	empty := testdb.NewEmpty(t)
+	empty, noSchemas, noFunction := testdb.NewEmpty(t), testdb.NewEmpty(t), testdb.NewEmpty(t)
+	grant := func(url, statement string) { testdb.Exec(t, testdb.Connect(t, url), statement) }
+	grant(noFunction, `GRANT CREATE ON SCHEMA public TO `+few+`;
+		REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC`)
+	grant(noFunction, `DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO `+few+`', current_database()); END $$`)
+	grant(noSchemas, `GRANT CREATE ON SCHEMA public TO `+few)
 	for name, c := range map[string]struct {
 		url    string
 		ahead  time.Duration // of the clock here
@@ -41,6 +46,9 @@ func TestDiagnose(t *testing.T) {
 		"many connections":   {url, 0, "connections", database.OK, "of 800 are used"},
 		"few connections":    {url + "&user=" + few, 0, "connections", database.Warn, "of 5 are used"},
 		"no rights":          {empty + "&user=" + few, 0, "rights", database.Fail, "GRANT CREATE ON SCHEMA public"},
+		"no schemas":         {noSchemas + "&user=" + few, 0, "rights", database.Fail, "GRANT CREATE ON DATABASE"},
+		"no function":        {noFunction + "&user=" + few, 0, "rights", database.Fail, "may not call pg_control_system()"},
+		"another's tables":   {url + "&user=" + few, 0, "rights", database.Fail, "does not own the tables"},
 		"nobody there": {
 			"postgres://nobody@127.0.0.1:1/nothing?connect_timeout=2", 0, "connect", database.Fail,
 			"failed to connect to `user=nobody database=nothing`: 127.0.0.1:1 (127.0.0.1): dial error: ",
@@ -63,6 +71,31 @@ func TestDiagnose(t *testing.T) {
 			}
 			t.Errorf("there is no check %s", c.check)
 		})
+	}
+}
+
+// TestDiagnoseStandbys: a synchronous standby for which commits would wait in vain fails.
+func TestDiagnoseStandbys(t *testing.T) {
+	t.Parallel()
+	url := testdb.NewServer(t, nil)
+	conn, pool := testdb.Connect(t, url), openGeneral(t, url)
+	for names, want := range map[string]string{
+		"": "", "s1": "is s1: 0 of 1 connected", "ANY 2 (s1, s2, s3)": "is ANY 2 (s1, s2, s3): 0 of 2 connected",
+	} {
+		testdb.Exec(t, conn, fmt.Sprintf(`ALTER SYSTEM SET synchronous_standby_names = '%s'`, names))
+		testdb.Exec(t, conn, `SELECT pg_reload_conf()`)
+		testdb.Eventually(t, "the setting is "+names, func() bool {
+			return testdb.Value[string](t, pool, `SHOW synchronous_standby_names`) == names
+		})
+		got := ""
+		for _, f := range database.Diagnose(t.Context(), pool, time.Now) {
+			if f.Check == "standby" && f.Status == database.Fail {
+				got = f.Found
+			}
+		}
+		if (want == "") != (got == "") || !strings.HasSuffix(got, want) {
+			t.Errorf("%q: %q, want %q", names, got, want)
+		}
 	}
 }
 
