@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -56,6 +57,7 @@ type databaseServer struct {
 
 	isSandbox  bool // what the database must be marked as
 	isStandby  bool // only readers are served
+	isNew      bool // the database was empty before this start
 	isEmbedded bool // the database is an embedded server of this process
 	config     pgserver.Config
 	server     *pgserver.Server // the running embedded server; nil without one
@@ -94,6 +96,7 @@ func (db *databaseServer) open(ctx context.Context, allowUnsafe bool) (err error
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	db.isNew = slices.Contains(migrated.Applied, "00001_rights")
 	for _, notice := range migrated.Notices {
 		db.logger.WarnContext(ctx, "a notice of the migrations", slog.String("notice", notice))
 	}

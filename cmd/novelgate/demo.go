@@ -16,12 +16,16 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// welcome prints the next steps: at the first start on an embedded database an example request, and while no staff key
-// is usable the command that creates one.
+// welcome prints the next steps: at the first start on an embedded database an example request, on another one the
+// command that registers a partner, and while no staff key is usable the command that creates one.
 func (db *databaseServer) welcome(ctx context.Context, env *environment, public *url.URL) {
 	commands := env.newStaff(db.pools.General)
 	if err := db.offerDemo(ctx, env, commands, public); err != nil {
 		db.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
+	}
+	if db.isNew && !db.isEmbedded {
+		fmt.Fprintf(env.stdout, "This is the first start on this database. Register a partner, and get its API key: "+
+			"novelgate integration create NAME --capability novels --capability posts%s\n", db.flags())
 	}
 	keys, err := commands.UserKeys(ctx, principal.Staff)
 	if err != nil {

@@ -42,3 +42,19 @@ func TestCommandsInTrouble(t *testing.T) {
 		})
 	}
 }
+
+// TestFirstStart: the first start on a database of one's own says how to go on, later ones do not.
+func TestFirstStart(t *testing.T) {
+	t.Parallel()
+	url := testdb.NewEmpty(t)
+	for _, want := range []bool{true, false} {
+		s := Start(t, url)
+		s.line(t, "No member of staff has an API key. Make one: novelgate staff create NAME --database-url URL")
+		const next = "This is the first start on this database. Register a partner, and get its API key: novelgate " +
+			"integration create NAME --capability novels --capability posts --database-url URL\n"
+		if said := s.stdout.String(); strings.Contains(said, next) != want || strings.Contains(said, "ngp_") {
+			t.Errorf("first start: %t\n%s", want, said)
+		}
+		s.Stop(t)
+	}
+}
