@@ -138,6 +138,15 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger, tracer: traces.Statements(),
 		config: pgserver.Config{DataDir: c.DataDir, BackupDir: c.BackupDir, Logger: logger},
 	}
+	// Before an embedded server is created for nothing. The ports are not kept: until the service can answer, clients are
+	// refused.
+	for flag, address := range map[string]string{"--listen": c.Listen, "--ops-listen": c.OpsListen} {
+		free, err := listen(ctx, flag, address)
+		if err != nil {
+			return err
+		}
+		_ = free.Close()
+	}
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
 	if err := db.open(ctx, c.AllowUnsafeDurability); err != nil {
 		return err

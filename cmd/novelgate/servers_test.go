@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestListenNamesTheFlag: an address that is in use can be found in the command line.
+// TestListenNamesTheFlag: an address that is in use can be found in the command line, before a database is created.
 func TestListenNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	listener, err := listen(t.Context(), "--listen", "127.0.0.1:0")
@@ -23,6 +26,12 @@ func TestListenNamesTheFlag(t *testing.T) {
 	if _, err := listen(t.Context(), "--ops-listen", listener.Addr().String()); err == nil ||
 		!strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error = %v, want %s…", err, want)
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	_, stderr, code := runHere("serve", "--data-dir", dir, "--listen", "127.0.0.1:0",
+		"--ops-listen", listener.Addr().String())
+	if _, err := os.Stat(dir); code != 1 || !strings.Contains(stderr, want) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("exit code %d, data directory: %v\n%s", code, err, stderr)
 	}
 }
 
