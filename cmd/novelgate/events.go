@@ -22,7 +22,7 @@ import (
 )
 
 type eventsCommand struct {
-	List      eventsList      `cmd:"" help:"List events, oldest first."`
+	List      eventsList      `cmd:"" help:"List events, oldest first unless --newest."`
 	Show      eventsShow      `cmd:"" help:"Show one event as a CloudEvent."`
 	Replay    eventsReplay    `cmd:"" help:"Show the past state of a novel, a thread or an integration."`
 	Export    eventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
@@ -72,6 +72,7 @@ func (e *environment) withAccessLog(
 type eventsList struct {
 	CommonFlags
 	RowsFlag
+	Newest      bool       `help:"Newest first."`
 	After       *int64     `placeholder:"INDEX" help:"After the event with this log index."`
 	Before      *int64     `placeholder:"INDEX" help:"Before the event with this log index."`
 	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
@@ -147,13 +148,20 @@ func (c *eventsList) run(ctx context.Context, env *environment) error {
 		"type": c.Type, "integration": c.Integration, "novel": c.Novel, "from": textOf(c.From), "to": textOf(c.To),
 		"correlation": c.Correlation, "limit": strconv.Itoa(int(c.Limit)),
 	}
+	if c.Newest {
+		parameters["newest"] = "true"
+	}
 	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (rows int64, err error) {
 		filter, err := c.filter(ctx, pool)
 		if err != nil {
 			return 0, err
 		}
 		more, last := false, int64(0)
-		err = readHistory(ctx, pool, filter, c.Limit.readLimit(), func(e *history.Event) error {
+		read, continues := readHistory, "--after"
+		if c.Newest {
+			read, continues = readNewest, "--before"
+		}
+		err = read(ctx, pool, filter, c.Limit.readLimit(), func(e *history.Event) error {
 			if more = c.Limit > 0 && rows == int64(c.Limit); more {
 				return nil
 			}
@@ -170,7 +178,7 @@ func (c *eventsList) run(ctx context.Context, env *environment) error {
 			fmt.Fprintln(env.stdout, "]")
 		}
 		if err == nil && more {
-			fmt.Fprintf(env.stderr, "Only the first %d; --limit shows more, and --after %d continues.\n", c.Limit, last)
+			fmt.Fprintf(env.stderr, "Only the first %d; --limit shows more, and %s %d continues.\n", c.Limit, continues, last)
 		}
 		return rows, err
 	})
@@ -185,17 +193,32 @@ func readHistory(
 		return err
 	}
 	err = (&history.Stream{Reader: reader, Limit: limit}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
-		for i := range list {
-			if err := do(&list[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return doEach(list, do)
 	}, func() error { return nil }) // nothing to do between pages
 	if errors.Is(err, history.ErrCursorMismatch) {
 		err = fmt.Errorf("the last event that was read %w", err)
 	}
 	return err
+}
+
+// readNewest calls do for up to limit events of the filter, newest first.
+func readNewest(
+	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit int, do func(e *history.Event) error,
+) error {
+	reader, err := history.NewReader(ctx, pool, filter)
+	if err != nil {
+		return err
+	}
+	return reader.Newest(ctx, limit, func(list []history.Event) error { return doEach(list, do) })
+}
+
+func doEach(list []history.Event, do func(e *history.Event) error) error {
+	for i := range list {
+		if err := do(&list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printEvent prints an event as a line of text, or as an item of a JSON list without its end.

@@ -3,11 +3,13 @@ package history_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"novelgate/events"
@@ -101,6 +103,19 @@ func TestFilters(t *testing.T) {
 				got, err := all(t.Context(), pool, c.filter, limit, scanned)
 				if diff := cmp.Diff(strings.Fields(c.want), idsOf(got)); diff != "" || err != nil {
 					t.Errorf("%+v, limit %d of %d: %v (-want +got):\n%s", c.filter, limit, scanned, err, diff)
+				}
+				want := strings.Fields(c.want)
+				slices.Reverse(want)
+				want = want[:min(limit, len(want))]
+				reader := testdb.Must(history.NewReader(t.Context(), pool, c.filter))(t)
+				reader.SetMaxScanned(scanned)
+				got = nil
+				err = reader.Newest(t.Context(), limit, func(page []history.Event) error {
+					got = append(got, page...)
+					return nil
+				})
+				if diff := cmp.Diff(want, idsOf(got), cmpopts.EquateEmpty()); diff != "" || err != nil {
+					t.Errorf("newest of %+v, limit %d of %d: %v (-want +got):\n%s", c.filter, limit, scanned, err, diff)
 				}
 			}
 		}

@@ -242,6 +242,55 @@ func (r *Reader) Page(ctx context.Context, after, end Cursor, limit int) (Page, 
 	return page, nil
 }
 
+// Newest calls emit with up to limit events, newest first, page by page. Like Page, it waits for the synchronous
+// standby.
+func (r *Reader) Newest(ctx context.Context, limit int, emit func([]Event) error) error {
+	end, err := r.End(ctx)
+	if err != nil {
+		return err
+	}
+	before := end.Position
+	if r.filter.Before != nil {
+		before = min(before, events.Position(*r.filter.Before))
+	}
+	for limit > 0 && before > r.start {
+		from, order, size := r.start, "e.log_index", min(limit, streamPage)
+		q := &query{}
+		conditions := r.filter.rowConditions(q)
+		switch {
+		case r.filter.Stream.Valid:
+			conditions = strings.TrimSuffix("e.stream_id = "+q.arg(r.filter.Stream.UUID)+"::uuid AND "+conditions, " AND ")
+			order = "e.stream_version" // versions are in log order
+		case conditions != "": // without an index: examine a part of the log
+			from = max(from, before-events.Position(min(r.maxScanned, int(before))))
+		}
+		if conditions != "" {
+			conditions = " AND " + conditions
+		}
+		sql := fmt.Sprintf("SELECT %s\nFROM events AS e WHERE e.log_index >= %s::bigint AND e.log_index < %s::bigint%s\n"+
+			"ORDER BY %s DESC LIMIT %s", eventlog.Columns, q.arg(from), q.arg(before), conditions, order, q.arg(size))
+		var list []Event
+		var cut bool
+		var batch pgx.Batch
+		batch.Queue(sql, q.args...).Query(func(rows pgx.Rows) (err error) {
+			list, cut, err = collect(rows)
+			return err
+		})
+		eventlog.QueueReplicated(&batch)
+		if err := r.db.SendBatch(ctx, &batch).Close(); err != nil {
+			return fmt.Errorf("read history: %w", err)
+		}
+		if before = from; len(list) == size || cut {
+			before = events.Position(list[len(list)-1].LogIndex)
+		}
+		if err := emit(list); err != nil {
+			return err
+		}
+		limit -= len(list)
+	}
+	return nil
+}
+
 // Event is an event with its stored bytes.
 type Event struct{ eventlog.Row }
 
