@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -15,6 +19,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"novelgate/internal/analytics"
+	"novelgate/internal/system"
 )
 
 type analyticsCommand struct {
@@ -150,6 +155,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 		}
 		return errors.Join(write(file), file.Close())
 	}
+	removeStale(path)
 	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)))
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err // without the random name of the temporary file
@@ -157,7 +163,8 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	defer file.Cleanup() //nolint:errcheck // the first error is returned
+	defer file.Cleanup()                                               //nolint:errcheck // the first error is returned
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // see removeStale; it is new, so nobody has it
 	if err := write(file); err != nil {
 		return err
 	}
@@ -165,4 +172,23 @@ func replaceFile(path string, write func(io.Writer) error) error {
 		return fmt.Errorf("replace %s: %w", path, err)
 	}
 	return nil
+}
+
+// removeStale removes the temporary files that killed processes have left of a file at path. Those of living processes
+// are locked.
+func removeStale(path string) {
+	dir, base := filepath.Split(path)
+	entries, _ := os.ReadDir(cmp.Or(dir, ".")) // the next step fails on the same directory
+	for _, entry := range entries {
+		suffix, ours := strings.CutPrefix(entry.Name(), "."+base)
+		if _, err := strconv.ParseUint(suffix, 10, 64); !ours || err != nil || !entry.Type().IsRegular() {
+			continue
+		}
+		stale, err := system.Lock(filepath.Join(dir, entry.Name()), os.O_RDWR, syscall.LOCK_EX|syscall.LOCK_NB)
+		if err != nil {
+			continue
+		}
+		_ = os.Remove(stale.Name()) // it only takes space
+		_ = stale.Close()
+	}
 }

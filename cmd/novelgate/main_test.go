@@ -21,6 +21,7 @@ import (
 
 	"novelgate/docs"
 	"novelgate/internal/database"
+	"novelgate/internal/system"
 	"novelgate/internal/testdb"
 )
 
@@ -265,7 +266,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestReplaceFile: a regular file is replaced, also through a symbolic link, and anything else is written to.
+// TestReplaceFile: a regular file is replaced, also through a symbolic link, and anything else is written to. What a
+// killed process has left of it is removed.
 func TestReplaceFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -275,6 +277,10 @@ func TestReplaceFile(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
+	stale, used := filepath.Join(dir, ".file123"), filepath.Join(dir, ".file456")
+	testdb.NoError(t, os.WriteFile(stale, nil, 0o600))
+	locked := testdb.Must(system.Lock(used, os.O_RDWR|os.O_CREATE, syscall.LOCK_EX))(t)
+	defer locked.Close() //nolint:errcheck // it was only locked
 	write := func(w io.Writer) error { _, err := w.Write([]byte("after")); return err }
 	if err := replaceFile(link, write); err != nil {
 		t.Error(err)
@@ -286,6 +292,9 @@ func TestReplaceFile(t *testing.T) {
 	}()
 	if err := replaceFile(pipe, write); err != nil {
 		t.Error(err)
+	}
+	if names := testdb.Must(filepath.Glob(filepath.Join(dir, ".file*")))(t); !slices.Equal(names, []string{used}) {
+		t.Errorf("temporary files %q, want only the locked one of %q and %q", names, stale, used)
 	}
 	got, _ := os.ReadFile(file)
 	linked, _ := os.Lstat(link)
