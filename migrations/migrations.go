@@ -56,6 +56,7 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
+	database.RefuseOldPrimary(ctx, pool)
 	config := pool.ConnConfig
 	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
 	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {

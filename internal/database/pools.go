@@ -129,6 +129,11 @@ func OpenTraced(ctx context.Context, url string, tracer pgx.QueryTracer) (_ *Poo
 			p.Close()
 		}
 	}()
+	config, err := ParseConfig(url, commandSettings)
+	if err != nil {
+		return nil, err
+	}
+	seen.survey(ctx, config)
 	for _, pool := range []struct {
 		target **pgxpool.Pool
 		options
@@ -205,7 +210,7 @@ type options struct {
 	size      int
 	settings  map[string]string
 	ping      bool       // ping an idle connection before use
-	tool      bool       // of a command-line tool, whose Watch notes changes without an answer
+	tool      bool       // of a command-line tool, whose Watch notes changes without an answer; it sees all hosts first
 	keep      bool       // keep all connections open, and open lost ones again within a second
 	timelines *timelines // shared by all pools of the process; nil: accept any server
 	tracer    pgx.QueryTracer
@@ -229,6 +234,7 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	}
 	if o.tool {
 		config.ConnConfig.Tracer = changeTracer{}
+		RefuseOldPrimary(ctx, config)
 	}
 	if o.timelines != nil {
 		o.timelines.guard(config)
