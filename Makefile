@@ -35,6 +35,20 @@ build: ## Build bin/novelgate.
 	@mkdir -p bin
 	$(GOBUILD) -o bin/novelgate ./cmd/novelgate
 
+# Of the packages: that of the newest tag and what came after it, without one that of the source.
+VERSION   ?= $(shell git describe --tags --dirty 2>/dev/null || sed -n 's/^const version = "\(.*\)"/\1/p' cmd/novelgate/main.go)
+# What make dist builds, and where.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
+DIST      ?= dist
+
+.PHONY: dist
+dist: ## Build archives, Debian packages, bills of materials and checksums in dist (needs a network, GNU tar). Some: make dist PLATFORMS=linux/amd64
+	@VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' DIST='$(DIST)' PLATFORMS='$(PLATFORMS)' deploy/debian/dist
+
+.PHONY: package-test
+package-test: ## Test the Debian package; as root also in a chroot (needs a network, lintian, systemd, debootstrap).
+	deploy/debian/test
+
 .PHONY: test
 test: ## Run all tests. They bring their own PostgreSQL.
 	@# internal/e2e builds the program, so the test cache does not see that its code has changed.

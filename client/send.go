@@ -33,6 +33,14 @@ func (s *sender) command(ctx context.Context, path, key string, body, answer any
 	}, err
 }
 
+// Do sends a request to a route for which the client has no method, such as those of staff, and decodes the answer,
+// unless answer is nil. It repeats the request as the methods do, so its effect must not depend on how often it
+// arrives: a POST needs a key, which is "" for other methods. A path begins with a slash.
+func (c *Client) Do(ctx context.Context, method, path, key string, body, answer any) error {
+	_, err := c.sender.send(ctx, request{method: method, path: path, key: key, body: body}, answer)
+	return err
+}
+
 // encode returns a value as JSON. It does not escape characters of HTML, because each escape takes six bytes.
 func encode(value any) ([]byte, error) {
 	var buffer bytes.Buffer

@@ -142,6 +142,10 @@ func choice(text *string) *bool {
 
 // erase erases the author. It warns on standard error of places that still have the erased data.
 func (c *authorErase) erase(ctx context.Context, env *environment, s staffService) (result, error) {
+	onDatabase, ok := s.(*staff.Staff)
+	if c.Rewrite && !ok {
+		return result{}, errors.New("--rewrite needs the database: without it the author can be erased through the service")
+	}
 	name, err := c.name(ctx, s)
 	if err != nil {
 		return result{}, err
@@ -150,7 +154,7 @@ func (c *authorErase) erase(ctx context.Context, env *environment, s staffServic
 	if err != nil {
 		return result{}, err
 	}
-	if onDatabase, ok := s.(*staff.Staff); ok {
+	if ok {
 		if err := c.finish(ctx, env, onDatabase, erased.AuthorID); err != nil {
 			return result{}, fmt.Errorf("the author is erased, but %w", err)
 		}

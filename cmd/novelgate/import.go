@@ -113,17 +113,7 @@ func (c *importCommand) send(
 	defer cancel(nil)
 	silence := time.AfterFunc(maxSilence, func() { cancel(fmt.Errorf("no outcome for %v", maxSilence)) })
 	defer silence.Stop()
-	told := map[string]time.Time{} // when the user was told why the program waits
-	service, err := client.New(c.URL, c.Key, client.WithRetryFunc(func(err error, _ time.Duration) {
-		kind := err.Error()
-		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code != "" {
-			kind = refused.Code // the text differs each time
-		}
-		if env.now().Sub(told[kind]) > time.Minute {
-			told[kind] = env.now()
-			fmt.Fprintln(env.stderr, printable("waiting for the service: "+err.Error()))
-		}
-	}))
+	service, err := client.New(c.URL, c.Key, client.WithRetryFunc(env.tellWaiting()))
 	if err != nil {
 		return err
 	}

@@ -15,13 +15,13 @@ import (
 
 type integrationCommand struct {
 	Create struct {
-		CommonFlags
+		StaffFlags
 		LimitFlags
 		Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
 		Capability []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability: novels (create novels), posts (post ingestion) or import (bulk import). Repeatable."`
 		Review     bool     `help:"Put it under review: its new novels wait for approval."`
 	} `cmd:"" help:"Register a partner platform and issue its first API key."`
-	List   CommonFlags    `cmd:"" help:"List all integrations."`
+	List   StaffFlags     `cmd:"" help:"List all integrations."`
 	Show   IntegrationArg `cmd:"" help:"Show one integration."`
 	Rename struct {
 		IntegrationArg
@@ -39,7 +39,7 @@ type integrationCommand struct {
 
 // IntegrationArg names an integration.
 type IntegrationArg struct {
-	CommonFlags
+	StaffFlags
 	Integration string `arg:"" help:"Id or name."`
 }
 

@@ -25,7 +25,7 @@ type keyCommand struct {
 	Rotate keyRotate `cmd:"" help:"Issue a key that replaces another; the old key stays valid for the overlap."`
 	Revoke keyRevoke `cmd:"" help:"Revoke a key; every replica rejects it within a second."`
 	List   struct {
-		CommonFlags
+		StaffFlags
 		Integration string `arg:"" optional:"" help:"Id or name of an integration (default: all)."`
 	} `cmd:"" help:"List keys, of one integration or of all."`
 }
@@ -33,12 +33,12 @@ type keyCommand struct {
 // staffUserCommand manages the API keys of staff users. The name of the command, staff or auditor, is their role.
 type staffUserCommand struct {
 	Create struct {
-		CommonFlags
+		StaffFlags
 		LifetimeFlag
 		Name string `arg:"" help:"Name of the staff user or auditor. The history shows it."`
 	} `cmd:"" help:"Issue an API key. One name may have several keys."`
-	List   CommonFlags `cmd:"" help:"List the keys."`
-	Revoke keyRevoke   `cmd:"" help:"Revoke a key; every replica rejects it within a second."`
+	List   StaffFlags `cmd:"" help:"List the keys."`
+	Revoke keyRevoke  `cmd:"" help:"Revoke a key; every replica rejects it within a second."`
 }
 
 // LifetimeFlag is the lifetime of a new key. Without the flag the key does not expire.
@@ -62,7 +62,7 @@ func (l *lifetime) UnmarshalText(text []byte) error {
 }
 
 type keyRotate struct {
-	CommonFlags
+	StaffFlags
 	KeyID   uuid.UUID     `arg:"" help:"Id of the key, as list shows it."`
 	Overlap time.Duration `default:"24h" help:"How long the old key stays valid."`
 }
@@ -73,7 +73,7 @@ func (*keyRotate) Help() string {
 }
 
 type keyRevoke struct {
-	CommonFlags
+	StaffFlags
 	KeyID uuid.UUID `arg:"" help:"Id of the key, as list shows it."`
 	OptionalReason
 }

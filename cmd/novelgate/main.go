@@ -134,6 +134,7 @@ type environment struct {
 	noun, verb string        // words of the command, such as author and block, for types that several commands share
 	database   DatabaseFlags // of the command
 	backupDir  string        // of a server that the command starts
+	service    ServiceFlags  // of the command
 	json       bool          // print JSON, not text
 	closers    []func()      // what run calls in reverse when the command has ended
 }

@@ -26,7 +26,7 @@ type novelCommand struct {
 	Reject  novelDecision `cmd:"" help:"Reject a novel, or a title before its first import; it cannot be imported then."`
 	Show    TitleArg      `cmd:"" help:"Show a novel with all its fields."`
 	List    struct {
-		CommonFlags
+		StaffFlags
 		RowsFlag
 		State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"pending, approved, published, rejected or free (no novel: a title that was rejected before its first import, and approved since)."`
 	} `cmd:"" help:"List novels."`
@@ -34,7 +34,7 @@ type novelCommand struct {
 
 // TitleArg names a novel.
 type TitleArg struct {
-	CommonFlags
+	StaffFlags
 	Title string `arg:"" help:"Title; case and extra white space are ignored."`
 }
 

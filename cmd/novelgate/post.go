@@ -19,7 +19,7 @@ type postCommand struct {
 
 // PostArg names a post.
 type PostArg struct {
-	CommonFlags
+	StaffFlags
 	PostID uuid.UUID `arg:"" help:"Id of the post, the postId in responses to partners."`
 }
 

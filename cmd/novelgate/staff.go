@@ -2,18 +2,77 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
+	"novelgate/client"
 	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/internal/auth"
 )
 
-// staffService executes the commands of staff: a *staff.Staff on the database.
+// StaffFlags are the flags of commands of staff.
+type StaffFlags struct {
+	CommonFlags
+	ServiceFlags
+}
+
+// ServiceFlags select a running service in place of the database.
+type ServiceFlags struct {
+	URL      string `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of a running service: work through it with a staff key, without the database."`
+	KeyFile  string `env:"NOVELGATE_KEY_FILE" placeholder:"FILE" help:"File with the staff key for --url (default: the key in NOVELGATE_KEY)."`
+	Insecure bool   `help:"Send the staff key to another machine by http, too."`
+}
+
+// AfterApply passes the flags on; kong calls it.
+func (f ServiceFlags) AfterApply(env *environment) error { //nolint:unparam // kong demands an error
+	env.service = f
+	return nil
+}
+
+// open returns the commands of staff through the service.
+func (f ServiceFlags) open(onRetry func(err error, wait time.Duration)) (*staff.Remote, error) {
+	u, err := parseHTTP("--url", f.URL)
+	if err != nil {
+		return nil, err
+	}
+	address, _ := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "http" && u.Hostname() != "localhost" && !address.IsLoopback() && !f.Insecure {
+		return nil, errors.New("--url: http would show the staff key to the network: use https, or allow it with --insecure")
+	}
+	key, err := f.key()
+	if err != nil {
+		return nil, err
+	}
+	service, err := client.New(f.URL, key, client.WithRetryFunc(onRetry))
+	return &staff.Remote{Client: service}, err
+}
+
+// key returns the staff key. No flag takes it, because other users see command lines.
+func (f ServiceFlags) key() (string, error) {
+	key := os.Getenv("NOVELGATE_KEY")
+	if f.KeyFile != "" {
+		text, err := os.ReadFile(f.KeyFile)
+		if err != nil {
+			return "", fmt.Errorf("--key-file: %w", err)
+		}
+		key = string(text)
+	}
+	if key = strings.TrimSpace(key); key == "" {
+		return "", errors.New("--url needs a staff key in NOVELGATE_KEY, or in the file of --key-file")
+	}
+	return key, nil
+}
+
+// staffService executes the commands of staff: a *staff.Staff on the database, or a *staff.Remote through a service.
 type staffService interface {
 	Integration(ctx context.Context, idOrName string) (staff.Integration, error)
 	ListIntegrations(ctx context.Context, after uuid.UUID, limit int) ([]staff.Integration, error)
@@ -54,15 +113,42 @@ type staffService interface {
 
 // answer executes a command of staff, and shows its result.
 func (e *environment) answer(ctx context.Context, command func(s staffService) (result, error)) error {
-	s, err := e.staffOnDatabase(ctx)
+	if e.service.URL == "" {
+		s, err := e.staffOnDatabase(ctx)
+		if err != nil {
+			return err
+		}
+		return e.show(command(s))
+	}
+	s, err := e.service.open(e.tellWaiting())
 	if err != nil {
 		return err
 	}
 	return e.show(command(s))
 }
 
-// staffOnDatabase opens the database for the commands of staff.
+// tellWaiting returns a function that says on standard error why the program waits for a service, of each cause at most
+// once a minute.
+func (e *environment) tellWaiting() func(err error, wait time.Duration) {
+	told := map[string]time.Time{}
+	return func(err error, _ time.Duration) {
+		kind := err.Error()
+		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code != "" {
+			kind = refused.Code // the text differs each time
+		}
+		if e.now().Sub(told[kind]) > time.Minute {
+			told[kind] = e.now()
+			fmt.Fprintln(e.stderr, printable("waiting for the service: "+err.Error()))
+		}
+	}
+}
+
+// staffOnDatabase opens the database for the commands of staff. It fails if they are to work through a service.
 func (e *environment) staffOnDatabase(ctx context.Context) (*staff.Staff, error) {
+	if e.service.URL != "" {
+		return nil, fmt.Errorf("%s %s needs the database: a staff key is not enough. Run it where the database can be "+
+			"reached, without --url and NOVELGATE_URL", e.noun, e.verb)
+	}
 	pool, err := e.pool(ctx)
 	if err != nil {
 		return nil, err

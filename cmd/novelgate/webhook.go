@@ -46,7 +46,7 @@ func (f webhookFeed) Read(
 
 type webhookCommand struct {
 	List struct {
-		CommonFlags
+		StaffFlags
 		Integration string `placeholder:"NAME" help:"Id or name of an integration (default: all)."`
 	} `cmd:"" help:"List webhooks, with what waits for them."`
 	Disable struct {
@@ -58,7 +58,7 @@ type webhookCommand struct {
 
 // WebhookArg names a webhook.
 type WebhookArg struct {
-	CommonFlags
+	StaffFlags
 	WebhookID uuid.UUID `arg:"" help:"Id of the webhook."`
 }
 

@@ -36,11 +36,15 @@ type route struct {
 }
 
 const (
-	integrationPath = "/api/admin/integrations/{integrationId}"
-	keyPath         = "/api/admin/keys/{keyId}"
-	novelPath       = "/api/admin/novels/{novelId}"
-	postPath        = "/api/admin/posts/{postId}"
-	webhookPath     = "/api/admin/webhooks/{webhookId}"
+	integrationsPath = "/api/admin/integrations"
+	integrationPath  = integrationsPath + "/{integrationId}"
+	keysPath         = "/api/admin/keys"
+	keyPath          = keysPath + "/{keyId}"
+	novelsPath       = "/api/admin/novels"
+	novelPath        = novelsPath + "/{novelId}"
+	postPath         = "/api/admin/posts/{postId}"
+	webhooksPath     = "/api/admin/webhooks"
+	webhookPath      = webhooksPath + "/{webhookId}"
 	// The uuid of an author is the partner's and may contain any character. The operation refuses an empty one.
 	authorPath = integrationPath + "/authors/{uuid:[^/]*}"
 )
@@ -48,18 +52,22 @@ const (
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
 	for _, r := range []route{
-		{http.MethodPost, "/api/admin/integrations", withBody(createIntegration), "integrations", nil},
-		{http.MethodGet, "/api/admin/integrations", listIntegrations, "", []string{"limit", "cursor"}},
+		{http.MethodPost, integrationsPath, withBody(createIntegration), "integrations", nil},
+		{http.MethodGet, integrationsPath, listIntegrations, "", []string{"limit", "cursor"}},
 		{http.MethodGet, integrationPath, showIntegration, "", nil},
 		{http.MethodPatch, integrationPath, withBody(changeIntegration), "", nil},
 		{http.MethodPost, integrationPath + "/keys", withBody(issueKey), "integrations/*/keys", nil},
-		{http.MethodGet, integrationPath + "/keys", listKeys, "", []string{"limit", "cursor"}},
+		{http.MethodGet, integrationPath + "/keys", listKeysOfIntegration, "", []string{"limit", "cursor"}},
+		{http.MethodGet, keysPath, listKeys, "", []string{"limit", "cursor"}},
 		{http.MethodDelete, keyPath, revokeKey, "", []string{"reason"}},
 		{http.MethodPost, keyPath + "/rotate", withBody(rotateKey), "keys/*/rotate", nil},
 
-		{http.MethodPost, "/api/admin/novels", publishTitle, "novels/publish", nil},
-		{http.MethodPost, "/api/admin/novels/reject", withBody(rejectTitle), "novels/reject", nil},
-		{http.MethodGet, "/api/admin/novels", listNovels, "", []string{"state", "owner", "text", "limit", "cursor"}},
+		{http.MethodPost, novelsPath, publishTitle, "novels/publish", nil},
+		{http.MethodPost, novelsPath + "/reject", withBody(rejectTitle), "novels/reject", nil},
+		{
+			http.MethodGet, novelsPath, listNovels, "",
+			[]string{"title", "state", "owner", "text", "limit", "cursor"},
+		},
 		{http.MethodGet, novelPath, showNovel, "", nil},
 		{http.MethodPatch, novelPath, editNovel, "", nil},
 		{http.MethodPost, novelPath + "/approve", moderateNovel((*Staff).ApproveByID), "novels/*/approve", nil},
@@ -70,7 +78,7 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, postPath + "/hide", moderatePost((*Staff).HidePost), "posts/*/hide", nil},
 		{http.MethodPost, postPath + "/restore", moderatePost((*Staff).RestorePost), "posts/*/restore", nil},
 
-		{http.MethodGet, "/api/admin/webhooks", listWebhooks, "", []string{"integration"}},
+		{http.MethodGet, webhooksPath, listWebhooks, "", []string{"integration"}},
 		{http.MethodPut, webhookPath + "/disabled", switchWebhook(false), "", nil},
 		{http.MethodPut, webhookPath + "/enabled", switchWebhook(true), "", nil},
 

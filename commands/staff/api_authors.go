@@ -3,6 +3,8 @@ package staff
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"novelgate/internal/web"
 )
 
@@ -37,8 +39,11 @@ func showAuthor(ctx context.Context, c *call) (*web.Answer, error) {
 	return answer(c.staff.AuthorWithHistory(ctx, c.author))
 }
 
+// authorList is the name of the list of the authors of an integration in cursors.
+func authorList(integration uuid.UUID) string { return "a" + string(integration[:]) }
+
 func listAuthors(ctx context.Context, c *call) (*web.Answer, error) {
-	list := "a" + string(c.id[:])
+	list := authorList(c.id)
 	limit := c.limit()
 	filter := AuthorFilter{
 		IntegrationID: c.id, After: c.textCursor(list), Limit: limit + 1,

@@ -18,13 +18,13 @@ import (
 
 // settings is the body of POST and PATCH on integrations. PATCH changes only the members in the body.
 type settings struct {
-	Name            *string   `json:"name"`
-	Enabled         *bool     `json:"enabled"`
-	Capabilities    *[]string `json:"capabilities"` // the complete list
-	PostsPerMinute  *int      `json:"postsPerMinute"`
-	NovelsPerMinute *int      `json:"novelsPerMinute"`
-	LinesPerMinute  *int      `json:"linesPerMinute"`
-	Review          *bool     `json:"review"`
+	Name            *string   `json:"name,omitzero"`
+	Enabled         *bool     `json:"enabled,omitzero"`
+	Capabilities    *[]string `json:"capabilities,omitzero"` // the complete list
+	PostsPerMinute  *int      `json:"postsPerMinute,omitzero"`
+	NovelsPerMinute *int      `json:"novelsPerMinute,omitzero"`
+	LinesPerMinute  *int      `json:"linesPerMinute,omitzero"`
+	Review          *bool     `json:"review,omitzero"`
 }
 
 func (s settings) change() principal.Change {
@@ -82,10 +82,12 @@ func createIntegration(ctx context.Context, c *call, body settings) (*web.Answer
 	return found, nil
 }
 
+// integrationList is the name of the list of integrations in cursors.
+const integrationList = "i"
+
 func listIntegrations(ctx context.Context, c *call) (*web.Answer, error) {
-	const list = "i"
-	limit, after := c.limit(), c.idCursor(list)
-	return paginate(c, list, limit, func(i *Integration) string { return i.ID.String() },
+	limit, after := c.limit(), c.idCursor(integrationList)
+	return paginate(c, integrationList, limit, func(i *Integration) string { return i.ID.String() },
 		func() ([]Integration, error) { return c.staff.ListIntegrations(ctx, after, limit+1) })
 }
 
@@ -134,10 +136,11 @@ func rotateKey(ctx context.Context, c *call, body rotation) (*web.Answer, error)
 
 // issuedKey is the response with a new key. apiKey is null for a retry.
 type issuedKey struct {
-	KeyID     uuid.UUID  `json:"keyId"`
-	APIKey    *string    `json:"apiKey"`
-	Prefix    string     `json:"prefix"`
-	ExpiresAt *time.Time `json:"expiresAt"`
+	KeyID         uuid.UUID  `json:"keyId"`
+	IntegrationID uuid.UUID  `json:"integrationId"`
+	APIKey        *string    `json:"apiKey"`
+	Prefix        string     `json:"prefix"`
+	ExpiresAt     *time.Time `json:"expiresAt"`
 }
 
 // keyAnswer returns the answer with a new key and its secret. For a retry it returns the recorded key without the
@@ -147,7 +150,8 @@ func (c *call) keyAnswer(issued Key, secret auth.Secret, err error) (*web.Answer
 	switch {
 	case err == nil:
 		return &web.Answer{Status: http.StatusCreated, Body: issuedKey{
-			KeyID: issued.ID, APIKey: new(secret.Reveal()), Prefix: issued.Prefix, ExpiresAt: issued.ExpiresAt,
+			KeyID: issued.ID, IntegrationID: issued.IntegrationID, APIKey: new(secret.Reveal()), Prefix: issued.Prefix,
+			ExpiresAt: issued.ExpiresAt,
 		}}, nil
 	case errors.As(err, &replayed):
 		before, ok := replayed.Event.(events.KeyIssued)
@@ -155,21 +159,30 @@ func (c *call) keyAnswer(issued Key, secret auth.Secret, err error) (*web.Answer
 			return nil, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
 		}
 		web.SetReplayed(c.Writer.Header(), true, replayed.Mismatch)
-		return answer(issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt}, nil)
+		return answer(issuedKey{
+			KeyID: before.KeyID, IntegrationID: replayed.StreamID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt,
+		}, nil)
 	default:
 		return nil, err
 	}
 }
 
+func listKeysOfIntegration(ctx context.Context, c *call) (*web.Answer, error) {
+	if _, err := c.staff.Integration(ctx, c.id.String()); err != nil {
+		return nil, err
+	}
+	return listKeys(ctx, c)
+}
+
+// keyList is the name in cursors of the list of the keys of an integration, or of all keys.
+func keyList(integration uuid.UUID) string { return "k" + string(integration[:]) }
+
+// listKeys lists the keys of the integration in the path, or all.
 func listKeys(ctx context.Context, c *call) (*web.Answer, error) {
-	list := "k" + string(c.id[:])
+	list := keyList(c.id)
 	limit, after := c.limit(), c.idCursor(list)
-	return paginate(c, list, limit, func(k *Key) string { return k.ID.String() }, func() ([]Key, error) {
-		if _, err := c.staff.Integration(ctx, c.id.String()); err != nil {
-			return nil, err
-		}
-		return c.staff.ListKeys(ctx, c.id, after, limit+1)
-	})
+	return paginate(c, list, limit, func(k *Key) string { return k.ID.String() },
+		func() ([]Key, error) { return c.staff.ListKeys(ctx, c.id, after, limit+1) })
 }
 
 // revokeKey revokes a key. It is idempotent.

@@ -2,6 +2,7 @@ package staff
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -54,13 +55,15 @@ func moderateNovel(
 	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*Staff).NovelByID)
 }
 
+// novelList is the name of the list of novels in cursors.
+const novelList = "t" // by title
+
 func listNovels(ctx context.Context, c *call) (*web.Answer, error) {
-	const list = "t" // by title
 	limit := c.limit()
 	filter := NovelFilter{
 		State: novel.State(c.query.OneOf("state", string(novel.Pending), string(novel.Approved),
 			string(novel.Published), string(novel.Rejected), string(novel.Free))),
-		Owner: c.query.Text("owner"), Text: c.query.Text("text"), After: c.textCursor(list), Limit: limit + 1,
+		Owner: c.query.Text("owner"), Text: c.query.Text("text"), After: c.textCursor(novelList), Limit: limit + 1,
 	}
 	switch filter.Owner {
 	case "", Host, NoOwner:
@@ -71,8 +74,20 @@ func listNovels(ctx context.Context, c *call) (*web.Answer, error) {
 		}
 		filter.Owner = id.String()
 	}
-	return paginate(c, list, limit, func(n *Novel) string { return n.FoldedTitle },
-		func() ([]Novel, error) { return c.staff.ListNovels(ctx, filter) })
+	spelling := c.query.Text("title")
+	if c.query.Given("title") && filter != (NovelFilter{Limit: filter.Limit}) {
+		c.query.Refuse("title", "finds one novel: it cannot be combined with another filter")
+	}
+	return paginate(c, novelList, limit, func(n *Novel) string { return n.FoldedTitle }, func() ([]Novel, error) {
+		if !c.query.Given("title") {
+			return c.staff.ListNovels(ctx, filter)
+		}
+		found, err := c.staff.Novel(ctx, spelling)
+		if errors.Is(err, ErrNovelNotFound) {
+			return []Novel{}, nil
+		}
+		return []Novel{found}, err
+	})
 }
 
 func showNovel(ctx context.Context, c *call) (*web.Answer, error) {

@@ -156,6 +156,7 @@ func TestWhatIsNoText(t *testing.T) {
 			"GET " + integration + "/authors/" + bad:                    http.StatusBadRequest,
 			"DELETE " + integration + "/authors/" + bad + "?reason=a":   http.StatusBadRequest,
 			"GET /api/admin/novels?text=" + bad:                         http.StatusBadRequest,
+			"GET /api/admin/novels?title=" + bad:                        http.StatusBadRequest,
 			"GET /api/admin/novels?state=" + bad:                        http.StatusBadRequest,
 			"GET /api/admin/novels?owner=" + bad:                        http.StatusBadRequest,
 			"GET /api/admin/novels?cursor=" + bad:                       http.StatusBadRequest,

@@ -159,6 +159,7 @@ func TestRefusals(t *testing.T) {
 		{patch, novels + "/nonsense", "", `{"author":"A"}`, "not_found", ""},
 		{get, novels + "?owner=unknown", "", ``, invalid, "owner"},
 		{get, novels + "?state=lost", "", ``, invalid, "state"},
+		{get, novels + "?title=x&state=pending", "", ``, invalid, "title"},
 		{get, novels + "?limit=0", "", ``, invalid, "limit"},
 		{get, novels + "?state=pending;owner=host", "", ``, invalid, "query"},
 

@@ -7,6 +7,10 @@ import (
 	"novelgate/internal/web"
 )
 
+type webhookList struct {
+	Items []webhooks.StaffWebhook `json:"items"`
+}
+
 // listWebhooks lists the webhooks of one integration or of all. The list has no pages, because there are few webhooks.
 func listWebhooks(ctx context.Context, c *call) (*web.Answer, error) {
 	integration := c.query.ID("integration")
@@ -14,9 +18,7 @@ func listWebhooks(ctx context.Context, c *call) (*web.Answer, error) {
 		return nil, err
 	}
 	found, err := c.staff.ListWebhooks(ctx, integration.UUID)
-	return answer(struct {
-		Items []webhooks.StaffWebhook `json:"items"`
-	}{found}, err)
+	return answer(webhookList{found}, err)
 }
 
 // switchWebhook switches a webhook off or on. A repetition succeeds: off again replaces the time and the reason, on

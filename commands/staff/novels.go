@@ -101,18 +101,27 @@ func asList(event events.Event, err error) ([]events.Event, error) {
 	return []events.Event{event}, nil
 }
 
+// cleanTitle returns a title in the form in which it is stored. It refuses an invalid one with ErrTitleInvalid.
+func cleanTitle(spelling string) (string, error) {
+	spelling = title.Clean(spelling)
+	if n := utf8.RuneCountInString(spelling); n < 1 || n > title.MaxLen || !utf8.ValidString(spelling) ||
+		strings.ContainsRune(spelling, 0) {
+		return "", ErrTitleInvalid
+	}
+	return spelling, nil
+}
+
 // moderateTitle executes a decision on the novel with a title, which may be unknown.
 func (s *Staff) moderateTitle(
 	ctx context.Context, spelling string, reasonErr error, decide novelDecision,
 ) (Novel, error) {
-	spelling = title.Clean(spelling)
-	if n := utf8.RuneCountInString(spelling); n < 1 || n > title.MaxLen || !utf8.ValidString(spelling) ||
-		strings.ContainsRune(spelling, 0) {
-		return Novel{}, ErrTitleInvalid
+	spelling, err := cleanTitle(spelling)
+	if err != nil {
+		return Novel{}, err
 	}
 	folded := title.Fold(spelling)
 	var id uuid.UUID
-	err := s.Pool.QueryRow(ctx, `SELECT novel_id FROM title_lookup WHERE folded_title = $1`, folded).Scan(&id)
+	err = s.Pool.QueryRow(ctx, `SELECT novel_id FROM title_lookup WHERE folded_title = $1`, folded).Scan(&id)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		id = events.NovelID(folded)

@@ -1,6 +1,6 @@
 // Package staff executes the commands of staff: integrations, keys, authors, and the moderation of novels and posts.
-// The command line calls it, and API serves it below /api/admin; docs/staff.md and docs/openapi.yaml describe the
-// routes. The events of a command name its actor.
+// The command line calls it, and API serves it below /api/admin, also to the command line of another machine (Remote);
+// docs/staff.md and docs/openapi.yaml describe the routes. The events of a command name its actor.
 package staff
 
 import (

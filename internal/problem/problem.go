@@ -117,6 +117,12 @@ func Sentence(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
+// Unsentence returns the text of the error of which Sentence has made a detail.
+func Unsentence(detail string) string {
+	text := strings.TrimSuffix(detail, ".")
+	return strings.ToLower(text[:min(1, len(text))]) + text[min(1, len(text)):]
+}
+
 // New returns an Error without fields. detail is a sentence.
 func New(code Code, detail string) *Error { return &Error{Code: code, Detail: detail} }
 
