@@ -25,6 +25,7 @@ import (
 	"novelgate/client"
 	"novelgate/commands/webhooks"
 	"novelgate/internal/auth"
+	"novelgate/internal/database"
 	"novelgate/internal/problem"
 	"novelgate/internal/title"
 	"novelgate/internal/web"
@@ -60,6 +61,9 @@ func (r *Remote) send(ctx context.Context, method, path string, body, answer any
 		return fmt.Errorf("the service did not answer within %v: %w", patience, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the service did not answer within %v, and may have made the change: %w", patience, err)
+	case errors.Is(err, context.Canceled) && method != http.MethodGet:
+		database.MarkUnknown(ctx)
+		return err
 	case err != nil:
 		return asDirect(err, missing)
 	case answer == nil:

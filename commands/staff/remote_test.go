@@ -1,6 +1,8 @@
 package staff_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"novelgate/client"
 	"novelgate/commands/staff"
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 )
 
@@ -65,6 +68,31 @@ func TestRemoteLosesKey(t *testing.T) {
 	keys := testdb.Must(d.staff.ListKeys(t.Context(), id, uuid.Nil, 0))(t)
 	if len(keys) != 2 || err == nil || !strings.Contains(err.Error(), "novelgate key revoke "+keys[1].ID.String()) {
 		t.Errorf("%d keys, %v", len(keys), err)
+	}
+}
+
+// TestRemoteInterrupted: after an interrupt it is unknown whether the service has made a change.
+func TestRemoteInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, change := range []bool{false, true} {
+		ctx, watch := database.StartWatch(t.Context(), func(string) {})
+		ctx, interrupt := context.WithCancel(ctx)
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			interrupt()
+			<-ctx.Done()
+		}))
+		remote := &staff.Remote{Client: testdb.Must(client.New(server.URL, "k"))(t)}
+		var err error
+		if change {
+			_, err = remote.HidePost(ctx, uuid.New(), "why")
+		} else {
+			_, err = remote.Post(ctx, uuid.New())
+		}
+		watch.Stop()
+		server.Close()
+		if !errors.Is(err, context.Canceled) || watch.OutcomeUnknown() != change {
+			t.Errorf("a change: %t, the outcome is unknown: %t, %v", change, watch.OutcomeUnknown(), err)
+		}
 	}
 }
 

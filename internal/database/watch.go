@@ -66,6 +66,14 @@ func (w *Watch) Stop() {
 // OutcomeUnknown reports whether the answer to a change has not arrived: the change may have been made or not.
 func (w *Watch) OutcomeUnknown() bool { return w.unknown.Load() }
 
+// MarkUnknown notes in the watch of a context that the answer to a change has not arrived, which was sent by other means
+// than a connection to the database.
+func MarkUnknown(ctx context.Context) {
+	if w := watchOf(ctx); w != nil {
+		w.unknown.Store(true)
+	}
+}
+
 // Polls says that the caller tries to get an advisory lock until the returned function is called. The server does not
 // see that it waits.
 func Polls(ctx context.Context, key int64) (done func()) {
