@@ -26,7 +26,7 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 		found = append(found, checkLedger(&status, err))
 	}
 	if c.DatabaseURL == "" {
-		found = append(found, checkDisk(pgserver.DiskFree(c.DataDir)), checkArchive(archiveState(ctx, pool)))
+		found = append(found, checkDisk(pgserver.Disk(c.DataDir)), checkArchive(archiveState(ctx, pool)))
 	}
 	err = env.show(result{found, func(env *environment) { printFindings(env, found) }}, nil)
 	if err == nil && slices.ContainsFunc(found, func(f database.Finding) bool { return f.Status == database.Fail }) {
@@ -91,12 +91,12 @@ func formatSize(bytes uint64) string {
 }
 
 // checkDisk checks the free space for the embedded server.
-func checkDisk(free uint64, known bool) database.Finding {
+func checkDisk(size, free uint64) database.Finding {
 	const gibibyte = 1 << 30
 	const warn, fail = 10 * gibibyte, gibibyte
 	f := database.Finding{Check: "disk", Status: database.OK, Found: formatSize(free) + " free"}
 	switch {
-	case !known:
+	case size == 0:
 		f.Found = "the free space is unknown"
 	case free < fail:
 		f.Status, f.Advice = database.Fail, "free some space: the server stops when it cannot write its WAL"

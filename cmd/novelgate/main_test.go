@@ -212,11 +212,11 @@ func TestCheckDisk(t *testing.T) {
 	for free, want := range map[uint64]database.Status{
 		0: database.Fail, 1 << 29: database.Fail, 5 << 30: database.Warn, 1 << 40: database.OK,
 	} {
-		if got := checkDisk(free, true); got.Status != want {
+		if got := checkDisk(1<<50, free); got.Status != want {
 			t.Errorf("%d bytes: %s, %s; want %s", free, got.Status, got.Found, want)
 		}
 	}
-	if got := checkDisk(0, false); got.Status != database.OK || got.Found != "the free space is unknown" {
+	if got := checkDisk(0, 0); got.Status != database.OK || got.Found != "the free space is unknown" {
 		t.Errorf("unknown: %s, %s", got.Status, got.Found)
 	}
 }

@@ -169,6 +169,9 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 		addresses: web.NewAddresses(prefix), tracer: traces.Tracer(),
 	}
 	s.metrics.MustRegister(database.NewPoolCollector(s.pools))
+	if size, _ := pgserver.Disk(c.DataDir); c.DatabaseURL == "" && size > 0 {
+		s.metrics.MustRegister(diskMetrics(c.DataDir)...)
+	}
 	s.kit = &web.Kit{
 		Logger: logger, Timeout: c.RequestTimeout, Now: env.now,
 		Metrics:  registered(s.metrics, web.NewMetrics()),
@@ -230,6 +233,21 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	}
 	logger.InfoContext(ctx, "stopped")
 	return nil
+}
+
+// diskMetrics are the metrics of the disk of an embedded server.
+func diskMetrics(dataDir string) []prometheus.Collector {
+	gauge := func(name, help string, value func(size, free uint64) uint64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			return float64(value(pgserver.Disk(dataDir)))
+		})
+	}
+	return []prometheus.Collector{
+		gauge("novelgate_disk_size_bytes", "Size of the disk of the embedded database.",
+			func(size, _ uint64) uint64 { return size }),
+		gauge("novelgate_disk_free_bytes", "Free bytes of the disk of the embedded database.",
+			func(_, free uint64) uint64 { return free }),
+	}
 }
 
 // primary returns the parts that only a service on a primary has, and registers the routes of partners, staff and

@@ -46,11 +46,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// DiskFree returns the free bytes for a data directory ("": DefaultDataDir()), if they are known.
-func DiskFree(dataDir string) (free uint64, known bool) {
-	size, free := disk(cmp.Or(dataDir, DefaultDataDir()))
-	return free, size > 0
-}
+// Disk returns the size and the free bytes of the disk of a data directory ("": DefaultDataDir()); size 0: unknown.
+func Disk(dataDir string) (size, free uint64) { return disk(cmp.Or(dataDir, DefaultDataDir())) }
 
 // settings returns the settings of the server: no network, logs of a week, and what depends on the machine.
 //
