@@ -27,6 +27,29 @@ func poison(t *testing.T, databaseURL, eventType, data string) (stream string) {
 	return stream
 }
 
+// postBody has the members of a comment in the log that a projection needs.
+const postBody = `"novelId":"00000000-0000-0000-0000-000000000002",` +
+	`"threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"`
+
+// repairPost makes a poison event a comment, as an experienced superuser may.
+func repairPost(t *testing.T, databaseURL, stream string) {
+	t.Helper()
+	execute(t, databaseURL, `ALTER TABLE events DISABLE TRIGGER events_no_update, DISABLE TRIGGER events_only_erasure`,
+		fmt.Sprintf(`UPDATE events SET event_type = 'post.imported.v1', data = '{%s}' WHERE stream_id = '%s'`, postBody,
+			stream),
+		`ALTER TABLE events ENABLE TRIGGER events_no_update, ENABLE TRIGGER events_only_erasure`)
+}
+
+// postReaders returns the asynchronous projections that read comments.
+func postReaders() (names []string) {
+	for _, p := range projections.All() {
+		if p.Streams() == nil || slices.Contains(p.Streams(), events.PostStream) {
+			names = append(names, p.Name())
+		}
+	}
+	return names
+}
+
 // TestPoisonEvent inserts an event that nobody can decode, and then one that only a newer replica knows: staff see why
 // projections stop or wait, ingest and the other projections go on, and a repaired event is applied. Packages
 // projections and rebuild test every kind of poison.
@@ -45,21 +68,9 @@ func TestPoisonEvent(t *testing.T) {
 			}
 		}
 	}
-	const body = `"novelId":"00000000-0000-0000-0000-000000000002",` +
-		`"threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"`
-	repair := func(stream string) { // as an experienced superuser may
-		execute(t, database.url(), `ALTER TABLE events DISABLE TRIGGER events_no_update, DISABLE TRIGGER events_only_erasure`,
-			fmt.Sprintf(`UPDATE events SET event_type = 'post.imported.v1', data = '{%s}' WHERE stream_id = '%s'`, body, stream),
-			`ALTER TABLE events ENABLE TRIGGER events_no_update, ENABLE TRIGGER events_only_erasure`)
-	}
-	var readers []string // the asynchronous projections that read comments
-	for _, p := range projections.All() {
-		if p.Streams() == nil || slices.Contains(p.Streams(), events.PostStream) {
-			readers = append(readers, p.Name())
-		}
-	}
+	readers := postReaders()
 	post()
-	stream := poison(t, database.url(), "post.imported.v1", `{`+body+`,"chapterNumber":1,"parentPostId":"nonsense"}`)
+	stream := poison(t, database.url(), "post.imported.v1", `{`+postBody+`,"chapterNumber":1,"parentPostId":"nonsense"}`)
 	post() // ingest goes on
 	testdb.Eventually(t, "the projections have stopped, and the others go on", func() bool {
 		return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE state = 'failed' OR
@@ -88,7 +99,7 @@ func TestPoisonEvent(t *testing.T) {
 	if !strings.Contains(out.Stderr, "cannot be applied") || !strings.Contains(out.Stderr, "The same command continues") {
 		t.Errorf("rebuild: %s", out.Stderr)
 	}
-	repair(stream)
+	repairPost(t, database.url(), stream)
 	for _, projection := range readers {
 		r.MustCLI(t, "projection", "retry", projection)
 	}
@@ -102,6 +113,6 @@ func TestPoisonEvent(t *testing.T) {
 		return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == len(readers) &&
 			strings.Count(out.Stdout, `"running"`) == len(projections.All())
 	})
-	repair(stream)
+	repairPost(t, database.url(), stream)
 	wantSoundLog(t, database.url())
 }
