@@ -60,7 +60,7 @@ SLACK ?= 1
 
 .PHONY: chaos
 chaos: ## Break deploy/cluster under load, ROUNDS times with each fault (needs what make run-cluster needs). More: make chaos ROUNDS=20
-	ROUNDS=$(ROUNDS) SLACK=$(SLACK) go test -count=1 -tags chaos -timeout 12h -run 'TestChaosOfACluster|TestRunCluster' -v ./internal/e2e
+	ROUNDS=$(ROUNDS) SLACK=$(SLACK) go test -count=1 -tags chaos -timeout 12h -run 'TestChaosOfACluster|TestRunCluster|TestPgBackRest' -v ./internal/e2e
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler).
