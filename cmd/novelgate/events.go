@@ -70,7 +70,7 @@ func (e *environment) withAccessLog(
 }
 
 type eventsList struct {
-	CommonFlags
+	StaffFlags
 	RowsFlag
 	Newest      bool       `help:"Newest first."`
 	After       *int64     `placeholder:"INDEX" help:"After the event with this log index."`
@@ -114,21 +114,20 @@ func (c *eventsList) filter(ctx context.Context, pool *pgxpool.Pool) (filter his
 		filter.Stream = uuid.NullUUID{UUID: *c.Stream, Valid: true}
 	}
 	if c.Integration != "" {
-		if filter.Integration, err = findID(ctx, pool, "integration", c.Integration); err != nil {
+		if filter.Integration, err = findID(ctx, &staff.Staff{Pool: pool}, "integration", c.Integration); err != nil {
 			return filter, err
 		}
 	}
 	if c.Novel != "" {
-		filter.Novel, err = findID(ctx, pool, "novel", c.Novel)
+		filter.Novel, err = findID(ctx, &staff.Staff{Pool: pool}, "novel", c.Novel)
 	}
 	return filter, err
 }
 
 // findID returns the id of an integration or a novel, given its id, or its name or title.
-func findID(ctx context.Context, pool *pgxpool.Pool, kind, name string) (uuid.NullUUID, error) {
+func findID(ctx context.Context, s staffService, kind, name string) (uuid.NullUUID, error) {
 	id, err := uuid.Parse(name)
 	if err != nil {
-		s := &staff.Staff{Pool: pool}
 		if kind == "integration" {
 			var found staff.Integration
 			found, err = s.Integration(ctx, name)
@@ -148,40 +147,59 @@ func (c *eventsList) run(ctx context.Context, env *environment) error {
 		"type": c.Type, "integration": c.Integration, "novel": c.Novel, "from": textOf(c.From), "to": textOf(c.To),
 		"correlation": c.Correlation, "limit": strconv.Itoa(int(c.Limit)),
 	}
+	list := eventPrinter{env: env, limit: int64(c.Limit), continues: "--after"}
+	if env.service.URL != "" {
+		err := c.readService(ctx, env, parameters, list.print)
+		return list.end(err)
+	}
+	read := readHistory
 	if c.Newest {
 		parameters["newest"] = "true"
+		read, list.continues = readNewest, "--before"
 	}
-	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (rows int64, err error) {
+	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (int64, error) {
 		filter, err := c.filter(ctx, pool)
 		if err != nil {
 			return 0, err
 		}
-		more, last := false, int64(0)
-		read, continues := readHistory, "--after"
-		if c.Newest {
-			read, continues = readNewest, "--before"
-		}
-		err = read(ctx, pool, filter, c.Limit.readLimit(), func(e *history.Event) error {
-			if more = c.Limit > 0 && rows == int64(c.Limit); more {
-				return nil
-			}
-			last = e.LogIndex
-			rows++
-			return printEvent(env, e, rows == 1)
-		})
-		switch {
-		case errors.Is(err, history.ErrBeyond):
-			err = fmt.Errorf("--after: %w", err)
-		case err == nil && env.json && rows == 0:
-			fmt.Fprintln(env.stdout, "[]")
-		case err == nil && env.json:
-			fmt.Fprintln(env.stdout, "]")
-		}
-		if err == nil && more {
-			fmt.Fprintf(env.stderr, "Only the first %d; --limit shows more, and %s %d continues.\n", c.Limit, continues, last)
-		}
-		return rows, err
+		err = read(ctx, pool, filter, c.Limit.readLimit(), func(e *history.Event) error { return list.print(e, nil) })
+		return list.rows, list.end(err)
 	})
+}
+
+// eventPrinter prints events up to a limit, and what follows the last one.
+type eventPrinter struct {
+	env         *environment
+	limit, rows int64
+	continues   string // flag
+	last        int64  // log index
+	more        bool   // than the limit
+}
+
+func (p *eventPrinter) print(e *history.Event, text []byte) error {
+	if p.more = p.limit > 0 && p.rows == p.limit; p.more {
+		return nil
+	}
+	p.last = e.LogIndex
+	p.rows++
+	return printEvent(p.env, e, text, p.rows == 1)
+}
+
+// end ends the list. err is the error of reading it.
+func (p *eventPrinter) end(err error) error {
+	switch {
+	case errors.Is(err, history.ErrBeyond):
+		err = fmt.Errorf("--after: %w", err)
+	case err == nil && p.env.json && p.rows == 0:
+		fmt.Fprintln(p.env.stdout, "[]")
+	case err == nil && p.env.json:
+		fmt.Fprintln(p.env.stdout, "]")
+	}
+	if err == nil && p.more {
+		fmt.Fprintf(p.env.stderr, "Only the first %d; --limit shows more, and %s %d continues.\n", p.limit, p.continues,
+			p.last)
+	}
+	return err
 }
 
 // readHistory calls do for each event of the filter, oldest first.
@@ -221,8 +239,9 @@ func doEach(list []history.Event, do func(e *history.Event) error) error {
 	return nil
 }
 
-// printEvent prints an event as a line of text, or as an item of a JSON list without its end.
-func printEvent(env *environment, e *history.Event, first bool) error {
+// printEvent prints an event as a line of text, or as an item of a JSON list without its end. text is its CloudEvent,
+// or nil.
+func printEvent(env *environment, e *history.Event, text []byte, first bool) error {
 	if !env.json {
 		_, err := fmt.Fprintln(env.stdout, strings.Join([]string{
 			fmt.Sprintf("%8d", e.LogIndex), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
@@ -236,40 +255,56 @@ func printEvent(env *environment, e *history.Event, first bool) error {
 	if first {
 		before = "["
 	}
-	text, err := history.AppendCloudEvent([]byte(before), e)
+	var err error
+	if text == nil {
+		text, err = history.AppendCloudEvent(nil, e)
+	}
 	if err == nil {
-		_, err = env.stdout.Write(text)
+		_, err = fmt.Fprintf(env.stdout, "%s%s", before, text)
 	}
 	return err
 }
 
 type eventsShow struct {
-	CommonFlags
+	StaffFlags
 	Event int64 `arg:"" name:"log-index" help:"Log index."`
 }
 
 func (c *eventsShow) run(ctx context.Context, env *environment) error {
+	if env.service.URL != "" {
+		s, err := env.service.open(env.tellWaiting())
+		if err != nil {
+			return err
+		}
+		text, err := s.Event(ctx, c.Event, history.ErrNotFound)
+		return c.print(env, text, err)
+	}
 	return env.withAccessLog(ctx, map[string]string{"event": textOf(&c.Event)}, func(pool *pgxpool.Pool) (int64, error) {
 		found, err := history.At(ctx, pool, c.Event)
 		if err != nil {
-			return 0, fmt.Errorf("event %d: %w", c.Event, err)
+			return 0, c.print(env, nil, err)
 		}
 		text, err := history.AppendCloudEvent(nil, &found)
-		if err != nil {
-			return 0, err
-		}
-		if !env.json {
-			if err := (*jsontext.Value)(&text).Indent(jsontext.WithIndent("  ")); err != nil {
-				return 0, fmt.Errorf("print event: %w", err)
-			}
-		}
-		fmt.Fprintf(env.stdout, "%s\n", text)
-		return 1, nil
+		return 1, c.print(env, text, err)
 	})
 }
 
+// print prints the CloudEvent, or returns the error of reading it.
+func (c *eventsShow) print(env *environment, text jsontext.Value, err error) error {
+	if err != nil {
+		return fmt.Errorf("event %d: %w", c.Event, err)
+	}
+	if !env.json {
+		if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
+			return fmt.Errorf("print event: %w", err)
+		}
+	}
+	fmt.Fprintf(env.stdout, "%s\n", text)
+	return nil
+}
+
 type eventsAccessLog struct {
-	CommonFlags
+	StaffFlags
 	RowsFlag
 }
 
@@ -283,6 +318,10 @@ var accessColumns = columns[history.AccessEntry]{
 }
 
 func (c *eventsAccessLog) run(ctx context.Context, env *environment) error {
+	if env.service.URL != "" {
+		list, err := c.readService(ctx, env)
+		return env.show(accessColumns.list(within(env, c.Limit, list), err))
+	}
 	parameters := map[string]string{"limit": strconv.Itoa(int(c.Limit))}
 	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (int64, error) {
 		list, err := (&history.AccessLog{DB: pool}).List(ctx, math.MaxInt64, c.Limit.readLimit())

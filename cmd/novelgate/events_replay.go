@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/title"
 	"novelgate/internal/web"
@@ -78,7 +79,7 @@ func (c *eventsReplay) state(ctx context.Context, pool *pgxpool.Pool) (state any
 	if filter.StreamType = c.Kind; c.Kind == "thread" { // with the events of its comments
 		selected, filter.StreamType = &filter.Novel, ""
 	}
-	if *selected, err = findID(ctx, pool, c.Kind, c.Name); err != nil {
+	if *selected, err = findID(ctx, &staff.Staff{Pool: pool}, c.Kind, c.Name); err != nil {
 		return nil, 0, err
 	}
 	var read []events.Recorded

@@ -27,8 +27,8 @@ type StaffFlags struct {
 
 // ServiceFlags select a running service in place of the database.
 type ServiceFlags struct {
-	URL      string `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of a running service: work through it with a staff key, without the database."`
-	KeyFile  string `env:"NOVELGATE_KEY_FILE" placeholder:"FILE" help:"File with the staff key for --url (default: the key in NOVELGATE_KEY)."`
+	URL      string `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of a running service: work through it with a staff key (for events also the key of an auditor), without the database."`
+	KeyFile  string `env:"NOVELGATE_KEY_FILE" placeholder:"FILE" help:"File with the key for --url (default: the key in NOVELGATE_KEY)."`
 	Insecure bool   `help:"Send the staff key to another machine by http, too."`
 }
 
@@ -67,7 +67,7 @@ func (f ServiceFlags) key() (string, error) {
 		key = string(text)
 	}
 	if key = strings.TrimSpace(key); key == "" {
-		return "", errors.New("--url needs a staff key in NOVELGATE_KEY, or in the file of --key-file")
+		return "", errors.New("--url or NOVELGATE_URL needs a staff key in NOVELGATE_KEY, or in the file of --key-file")
 	}
 	return key, nil
 }
@@ -138,7 +138,8 @@ func (e *environment) tellWaiting() func(err error, wait time.Duration) {
 		}
 		if e.now().Sub(told[kind]) > time.Minute {
 			told[kind] = e.now()
-			fmt.Fprintln(e.stderr, printable("waiting for the service: "+err.Error()))
+			cause := strings.TrimPrefix(err.Error(), "novelgate: ") // errors of client begin with it
+			fmt.Fprintln(e.stderr, "novelgate: waiting for the service:", printable(cause))
 		}
 	}
 }

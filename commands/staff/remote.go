@@ -56,12 +56,12 @@ func (r *Remote) send(ctx context.Context, method, path string, body, answer any
 		into = nil
 	}
 	err := r.Client.Do(ctx, method, path, key, body, into)
+	late := errors.Is(err, context.DeadlineExceeded)
+	if late {
+		err = fmt.Errorf("the service did not answer within %v: %w", patience, err)
+	}
 	switch {
-	case errors.Is(err, context.DeadlineExceeded) && method == http.MethodGet:
-		return fmt.Errorf("the service did not answer within %v: %w", patience, err)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the service did not answer within %v, and may have made the change: %w", patience, err)
-	case errors.Is(err, context.Canceled) && method != http.MethodGet:
+	case (late || errors.Is(err, context.Canceled)) && method != http.MethodGet:
 		database.MarkUnknown(ctx)
 		return err
 	case err != nil:
@@ -111,36 +111,58 @@ func asDirect(err, missing error) error {
 	}
 }
 
+// Event returns the event with a log index as a CloudEvent.
+func (r *Remote) Event(ctx context.Context, logIndex int64, missing error) (jsontext.Value, error) {
+	return fetch[jsontext.Value](ctx, r, http.MethodGet, fmt.Sprintf("/api/events/%d", logIndex), nil, missing)
+}
+
 // fetch sends a request and returns its answer.
 func fetch[T any](ctx context.Context, r *Remote, method, path string, body any, missing error) (answer T, err error) {
 	err = r.send(ctx, method, path, body, &answer, missing)
 	return answer, err
 }
 
-// list reads the pages of a list up to a number of items, 0 for all. cursor is where to begin; "": with the first item.
+// EachItem reads the pages of a list, and calls do for up to limit items. The query may have the cursor where to begin.
+func EachItem[T any](
+	ctx context.Context, r *Remote, path string, query url.Values, limit int, missing error, do func(T) error,
+) error {
+	const page = 50 // an item may have 30 KB
+	for limit > 0 {
+		query.Set("limit", strconv.Itoa(min(page, limit)))
+		read, err := fetch[web.Page[T]](ctx, r, http.MethodGet, path+"?"+query.Encode(), nil, missing)
+		if err != nil {
+			return err
+		}
+		for _, item := range read.Items {
+			if err := do(item); err != nil {
+				return err
+			}
+		}
+		if read.NextCursor == nil {
+			return nil
+		}
+		limit -= len(read.Items)
+		query.Set("cursor", *read.NextCursor)
+	}
+	return nil
+}
+
+// list reads up to limit items of a list, 0 for all. cursor is where to begin; "": with the first item.
 func list[T any](
 	ctx context.Context, r *Remote, path string, query url.Values, cursor string, limit int, missing error,
 ) ([]T, error) {
-	const largestPage = 100
 	if limit == 0 {
 		limit = math.MaxInt
 	}
-	items := []T{}
-	for {
-		query.Set("limit", strconv.Itoa(min(largestPage, limit-len(items))))
-		if cursor != "" {
-			query.Set("cursor", cursor)
-		}
-		page, err := fetch[web.Page[T]](ctx, r, http.MethodGet, path+"?"+query.Encode(), nil, missing)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, page.Items...)
-		if page.NextCursor == nil || len(items) >= limit {
-			return items, nil
-		}
-		cursor = *page.NextCursor
+	if cursor != "" {
+		query.Set("cursor", cursor)
 	}
+	items := []T{}
+	err := EachItem(ctx, r, path, query, limit, missing, func(item T) error {
+		items = append(items, item)
+		return nil
+	})
+	return items, err
 }
 
 // after returns the cursor of a list after an id; "" for uuid.Nil.

@@ -96,17 +96,27 @@ func TestRemoteInterrupted(t *testing.T) {
 	}
 }
 
-// TestRemoteGivesUp: repetitions end.
+// TestRemoteGivesUp: repetitions end. Only of a change the outcome is unknown then.
 func TestRemoteGivesUp(t *testing.T) {
 	t.Parallel()
 	repeated := 0
 	count := client.WithRetryFunc(func(error, time.Duration) { repeated++ })
 	away := testdb.Must(client.New("http://127.0.0.1:1", "k", count))(t)
 	remote := &staff.Remote{Client: away, Patience: time.Second}
-	_, err := remote.Post(t.Context(), uuid.New())
-	if err == nil || repeated == 0 || strings.Contains(err.Error(), "\n") ||
-		!strings.HasPrefix(err.Error(), "the service did not answer within 1s: ") ||
-		!strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("after %d repetitions: %v", repeated, err)
+	for _, change := range []bool{false, true} {
+		repeated = 0
+		ctx, watch := database.StartWatch(t.Context(), func(string) {})
+		var err error
+		if change {
+			_, err = remote.HidePost(ctx, uuid.New(), "why")
+		} else {
+			_, err = remote.Post(ctx, uuid.New())
+		}
+		watch.Stop()
+		if err == nil || repeated == 0 || strings.Contains(err.Error(), "\n") || watch.OutcomeUnknown() != change ||
+			!strings.HasPrefix(err.Error(), "the service did not answer within 1s: ") ||
+			!strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("after %d repetitions: %v", repeated, err)
+		}
 	}
 }

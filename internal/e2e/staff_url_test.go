@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/pem"
 	"errors"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -26,11 +27,17 @@ import (
 // through runs `novelgate` through a service, with a key and without a database.
 func through(t testing.TB, service, key string, args ...string) Output {
 	t.Helper()
+	return withEnv(t, []string{"NOVELGATE_URL=" + service, "NOVELGATE_KEY=" + key}, args...)
+}
+
+// withEnv runs `novelgate` with further variables, without a database.
+func withEnv(t testing.TB, env []string, args ...string) Output {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binaryFor(t, args), args...)
-	cmd.Env = append(os.Environ(), "NOVELGATE_URL="+service, "NOVELGATE_KEY="+key,
-		"NOVELGATE_DATABASE_URL=postgres://nobody@127.0.0.1:1/nothing")
+	cmd.Env = append(os.Environ(), "NOVELGATE_DATABASE_URL=postgres://nobody@127.0.0.1:1/nothing")
+	cmd.Env = append(cmd.Env, env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -187,7 +194,17 @@ webhook disable|{POST}|--reason|r
 		"novel|list|--limit|0|--state|published", "post|show|{POST}", "post|show|{KEY}",
 		"author|show|Fans {WORLD}|a/../b %2F", "author|show|Fans {WORLD}|nobody", "author|list|Fans {WORLD}",
 		"author|list|Fans {WORLD}|--limit|1|--blocked|false|--linked|false", "webhook|list",
-		"webhook|list|--integration|Quiet {WORLD}", "webhook|list|--integration|Nobody")
+		"webhook|list|--integration|Quiet {WORLD}", "webhook|list|--integration|Nobody",
+		"events|list|--limit|0", "events|list", "events|list|--limit|2|--after|3|--before|99|--stream-type|novel",
+		"events|list|--integration|fans {WORLD}", "events|list|--novel|Novel {WORLD}|--type|post.imported.v1",
+		"events|list|--stream|{POST}|--from|2020-01-01T00:00:00Z", "events|list|--novel|Unknown",
+		"events|list|--integration|Nobody", "events|list|--after|1000000", "events|list|--type|none",
+		"events|show|1", "events|show|1000000")
+	log := remote.run(t, "events", "access-log", "--limit", "2")
+	if lines := strings.Split(log.Stdout, "\n"); len(lines) != 4 || !strings.Contains(lines[1], "/api/access-log") ||
+		!strings.Contains(lines[2], "/api/events") || !strings.HasPrefix(log.Stderr, "Only the first 2;") {
+		t.Errorf("the access log through the service: %+v", log)
+	}
 }
 
 // TestStaffIsRefusedByService: the program says in one line what is wrong, with the key, the address, or a command that
@@ -205,10 +222,11 @@ func TestStaffIsRefusedByService(t *testing.T) {
 		{"wrong key", "", newKey(t, auth.StaffKey), hide, "401 unauthorized: The API key is not valid."},
 		{"key of an auditor", "", auditor.APIKey, hide, "403 forbidden: This key belongs to an auditor."},
 		{"key of a partner", "", partner.APIKey, hide, "403 forbidden: This key belongs to an integration."},
-		{"no key", "", "", hide, "--url needs a staff key in NOVELGATE_KEY"},
+		{"no key", "", "", hide, "--url or NOVELGATE_URL needs a staff key in NOVELGATE_KEY"},
 		{"file", "", "", append(hide, "--key-file", filepath.Join(t.TempDir(), "none")), "--key-file: open "},
 		{"http", "http://novels.example", ada.APIKey, hide, "--url: http would show the staff key"},
 		{"no URL", "novels.example", ada.APIKey, hide, `--url: "novels.example" is not an http or https address`},
+		{"newest", "", ada.APIKey, []string{"events", "list", "--newest"}, "--newest needs the database"},
 		{"key of staff", "", ada.APIKey, []string{"staff", "create", "Eve"}, "staff create needs the database"},
 		{
 			"rewrite", "", ada.APIKey,
@@ -229,10 +247,14 @@ func TestStaffIsRefusedByService(t *testing.T) {
 	if got := through(t, s.URL, "", "integration", "show", partner.Name, "--key-file", file); got.Code != 0 {
 		t.Errorf("with the key in a file: %+v", got)
 	}
+	if got := through(t, s.URL, auditor.APIKey, "events", "show", "0"); got.Code != 0 {
+		t.Errorf("an auditor reads an event: %+v", got)
+	}
 }
 
 // TestStaffRepeatsThroughService: a command whose answer is lost, or that is asked to wait, is repeated with its
-// Idempotency-Key and is carried out once. The program says once why it waits.
+// Idempotency-Key and is carried out once. The program says once why it waits. It trusts the certificates of the
+// system, or those of SSL_CERT_FILE.
 func TestStaffRepeatsThroughService(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
@@ -252,14 +274,24 @@ func TestStaffRepeatsThroughService(t *testing.T) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-	server := &http.Server{Handler: proxy}
-	t.Cleanup(func() { _ = server.Close() })
-	go func() { _ = server.Serve(listener) }()
-
-	got := through(t, "http://"+listener.Addr().String(), ada.APIKey, "novel", "reject", title, "--reason", "no")
+	server := httptest.NewTLSServer(proxy)
+	t.Cleanup(server.Close)
+	command := []string{"novel", "reject", title, "--reason", "no"}
+	distrusted := through(t, server.URL, ada.APIKey, command...)
+	if distrusted.Code != 1 || !strings.Contains(distrusted.Stderr, "x509: ") ||
+		strings.Count(distrusted.Stderr, "\n") != 1 {
+		t.Errorf("with an unknown certificate: %+v", distrusted)
+	}
+	trusted := filepath.Join(t.TempDir(), "ca.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(trusted, certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := withEnv(t, []string{
+		"NOVELGATE_URL=" + server.URL, "NOVELGATE_KEY=" + ada.APIKey, "SSL_CERT_FILE=" + trusted,
+	}, command...)
 	if got.Code != 0 || !strings.Contains(got.Stdout, "rejected") || posts.Load() != 2 ||
-		got.Stderr != "waiting for the service: novelgate: 503 Service Unavailable\n" {
+		got.Stderr != "novelgate: waiting for the service: 503 Service Unavailable\n" {
 		t.Errorf("after a lost answer: %d requests, %+v", posts.Load(), got)
 	}
 }
