@@ -66,8 +66,8 @@ func (w *Watch) Stop() {
 // OutcomeUnknown reports whether the answer to a change has not arrived: the change may have been made or not.
 func (w *Watch) OutcomeUnknown() bool { return w.unknown.Load() }
 
-// MarkUnknown notes in the watch of a context that the answer to a change has not arrived, which was sent by other means
-// than a connection to the database.
+// MarkUnknown notes in the watch of a context that the answer to a change has not arrived. It is for changes that are
+// not sent on a connection to the database.
 func MarkUnknown(ctx context.Context) {
 	if w := watchOf(ctx); w != nil {
 		w.unknown.Store(true)
