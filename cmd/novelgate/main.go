@@ -51,6 +51,7 @@ type program struct {
 	Backup      backupCommand      `cmd:"" help:"Back up the embedded PostgreSQL while it runs."`
 	Restore     restoreCommand     `cmd:"" help:"Restore a backup of the embedded PostgreSQL, to a moment or to its end."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the database server (exit code 1 if a check fails)."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Check the running service (exit code 1 if it is not ready)."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }

@@ -48,7 +48,7 @@ type serveCommand struct {
 
 	Sandbox   bool      `env:"NOVELGATE_SANDBOX" help:"Serve a sandbox, in which partners try the interface: a second installation, with a database of its own."`
 	Listen    string    `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address for partners, staff and readers; port 0 selects a free port (default: ${default})."`
-	OpsListen string    `env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Address for operators: /metrics, /healthz, /readyz, /debug/pprof/ (default: ${default})."`
+	Ops       opsFlags  `embed:""`
 	PublicURL string    `env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"Prefix of the URLs in responses, the same for all replicas (default: the listening address)."`
 	Site      siteFlags `embed:""`
 
@@ -94,8 +94,8 @@ func (c *serveCommand) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	if _, _, err := net.SplitHostPort(c.OpsListen); err != nil {
-		return fmt.Errorf("--ops-listen: %w", err)
+	if err := c.Ops.validate(); err != nil {
+		return err
 	}
 	if c.BackupDir != "" && c.DatabaseURL != "" {
 		return errors.New("--backup-dir is for the embedded PostgreSQL, and there is --database-url")
@@ -140,7 +140,7 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	}
 	// Before an embedded server is created for nothing. The ports are not kept: until the service can answer, clients are
 	// refused.
-	for flag, address := range map[string]string{"--listen": c.Listen, "--ops-listen": c.OpsListen} {
+	for flag, address := range map[string]string{"--listen": c.Listen, "--ops-listen": c.Ops.OpsListen} {
 		free, err := listen(ctx, flag, address)
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	opsListener, err := listen(ctx, "--ops-listen", c.OpsListen)
+	opsListener, err := listen(ctx, "--ops-listen", c.Ops.OpsListen)
 	if err != nil {
 		return err
 	}

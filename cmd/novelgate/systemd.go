@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -25,7 +24,7 @@ func (s *shared) systemd(ops net.Addr) part {
 		if limit == 0 {
 			<-ctx.Done()
 		}
-		client := &http.Client{Timeout: limit / 3}
+		client := selfClient(limit / 3)
 		for eventlog.Sleep(ctx, max(limit/3, time.Millisecond)) {
 			answer, err := client.Get("http://" + ops.String() + "/healthz") //nolint:noctx // the client has a time-out
 			if err != nil {
