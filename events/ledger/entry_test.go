@@ -18,7 +18,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files")
+var update = flag.Bool("update", false, "write golden files that do not exist yet; one that exists is never changed")
 
 func salt(text string) uuid.NullUUID {
 	return uuid.NullUUID{UUID: uuid.UUID([]byte(text)), Valid: true}
@@ -55,7 +55,7 @@ func TestEntryGolden(t *testing.T) {
 		entry := testdb.Must(ledger.AppendEntry(nil, &event))(t)
 		file := "testdata/" + name + ".golden"
 		got := hex.Dump(entry)
-		if *update {
+		if _, err := os.Stat(file); *update && os.IsNotExist(err) {
 			testdb.NoError(t, os.WriteFile(file, []byte(got), 0o600))
 		}
 		want := testdb.Must(os.ReadFile(file))(t)
