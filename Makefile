@@ -49,6 +49,26 @@ dist: ## Build archives, Debian packages, bills of materials and checksums in di
 package-test: ## Test the Debian package; as root also in a chroot (needs a network, lintian, systemd, debootstrap).
 	deploy/debian/test
 
+.PHONY: image-files
+image-files: ## Build all that the container image has, in bin/image.
+	rm -rf bin/image
+	umask 022 && mkdir -p bin/image/root/{usr/bin,etc/ssl/certs,var/lib} bin/image/data/novelgate && \
+	chmod 700 bin/image/data/novelgate && \
+	CGO_ENABLED=0 $(GOBUILD) -tags timetzdata -o bin/image/root/usr/bin/novelgate ./cmd/novelgate && \
+	cp /etc/ssl/certs/ca-certificates.crt bin/image/root/etc/ssl/certs/ && \
+	echo 'novelgate:x:65532:65532::/var/lib/novelgate:/' >bin/image/root/etc/passwd
+
+# Also podman: make image BUILDAH=podman
+BUILDAH ?= buildah
+
+.PHONY: image
+image: image-files ## Build the container image, without any registry (needs buildah).
+	$(BUILDAH) build --format docker --target outside --tag novelgate --file deploy/container/Containerfile .
+
+.PHONY: check-image
+check-image: ## Build the container image and run it on a PostgreSQL of the tests (needs root and buildah).
+	go test -count=1 -tags checks -run 'TestImage' -v ./internal/e2e
+
 .PHONY: test
 test: ## Run all tests. They bring their own PostgreSQL.
 	@# internal/e2e builds the program, so the test cache does not see that its code has changed.
