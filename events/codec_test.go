@@ -97,7 +97,7 @@ func TestPersonalPartGoesAsAWhole(t *testing.T) {
 			t.Errorf("%s: encoded again: %s, personal %s, %v", event.Type(), again.Data, again.Personal, err)
 		}
 	}
-	if personal != 7 {
+	if personal != 9 {
 		t.Errorf("%d events have a personal part", personal)
 	}
 }

@@ -69,6 +69,19 @@ func PostThreadSource(integrationID uuid.UUID) string {
 // PostNovelSource is the source of a NovelCreated that a comment caused.
 func PostNovelSource(integrationID uuid.UUID) string { return JoinSource(integrationID, "posts/novel") }
 
+// PostEditsSource is the source of edits of an integration's comments.
+func PostEditsSource(integrationID uuid.UUID) string { return JoinSource(integrationID, "posts/edits") }
+
+// PostWithdrawalsSource is that of withdrawals.
+func PostWithdrawalsSource(integrationID uuid.UUID) string {
+	return JoinSource(integrationID, "posts/withdrawals")
+}
+
+// PostReportsSource is that of reports.
+func PostReportsSource(integrationID uuid.UUID) string {
+	return JoinSource(integrationID, "posts/reports")
+}
+
 // sourcePrefix begins the sources of integrations.
 const sourcePrefix = "integrations/"
 

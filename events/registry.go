@@ -67,6 +67,10 @@ func newRegistry() typeRegistry {
 	register[AuthorErased](r)
 	register[PostHidden](r)
 	register[PostRestored](r)
+	register[PostEdited](r)
+	register[PostWithdrawn](r)
+	register[PostReported](r)
+	register[PostReportsDismissed](r)
 	register[ProjectionEventSkipped](r)
 	return r
 }

@@ -1,4 +1,4 @@
-// Package post decides on the import and the moderation of a comment.
+// Package post decides on the import, the changes and the moderation of a comment.
 package post
 
 import (
@@ -78,6 +78,7 @@ type State string
 const (
 	Visible State = "visible"
 	Hidden  State = "hidden"
+	Gone    State = "withdrawn" // for good
 )
 
 // Why a comment is hidden.
@@ -88,6 +89,12 @@ const (
 
 // ErrNotFound is returned for a comment that was never imported.
 var ErrNotFound = errors.New("no such post")
+
+// The reasons why a comment cannot change any more.
+var (
+	ErrWithdrawn = errors.New("the comment was withdrawn by its partner")
+	ErrErased    = errors.New("the comment was erased with its author")
+)
 
 // TransitionError refuses a move that the states do not allow.
 type TransitionError struct{ From, To State }
@@ -100,9 +107,14 @@ func (e *TransitionError) Error() string {
 type Post struct {
 	Imported    events.PostImported
 	ReceivedAt  time.Time
+	Text        *events.Comment   // the latest; nil once erased
+	Edited      events.PostEdited // the last one in the log, which has the state after all; zero: none
+	Withdrawn   bool
 	Hidden      bool      // individually
 	Reason      string    // of the latest decision about this post
 	ModeratedAt time.Time // when that decision was recorded; zero: none
+	Reports     int       // since the latest decision
+	Version     int       // of the stream
 
 	exists bool
 }
@@ -111,16 +123,33 @@ type Post struct {
 // RecordedAt set.
 func Fold(history []events.Recorded) Post {
 	var p Post
-	for _, recorded := range history {
-		switch e := recorded.Event.(type) {
-		case events.PostImported:
-			p.Imported, p.ReceivedAt, p.exists = e, recorded.RecordedAt, true
-		case events.PostHidden:
-			p.Hidden, p.Reason, p.ModeratedAt = true, e.Reason, recorded.RecordedAt
-		case events.PostRestored:
-			p.Hidden, p.Reason, p.ModeratedAt = false, e.Reason, recorded.RecordedAt
-		default: // no event of this stream
+	for i := range history {
+		p = p.Apply(history[i].Event, history[i].RecordedAt)
+	}
+	return p
+}
+
+// Apply returns the post after one more event.
+func (p Post) Apply(event events.Event, recordedAt time.Time) Post {
+	p.Version++
+	switch e := event.(type) {
+	case events.PostImported:
+		p.Imported, p.Text, p.ReceivedAt, p.exists = e, e.Comment, recordedAt, true
+	case events.PostEdited:
+		if p.Edited = e; e.NewText {
+			p.Text = e.Comment
 		}
+	case events.PostWithdrawn:
+		p.Withdrawn, p.Reports = true, 0
+	case events.PostReported:
+		p.Reports += e.Reports
+	case events.PostReportsDismissed:
+		p.Reports = 0
+	case events.PostHidden:
+		p.Hidden, p.Reason, p.ModeratedAt, p.Reports = true, e.Reason, recordedAt, 0
+	case events.PostRestored:
+		p.Hidden, p.Reason, p.ModeratedAt, p.Reports = false, e.Reason, recordedAt, 0
+	default: // no event of this stream
 	}
 	return p
 }
@@ -152,7 +181,10 @@ func (p Post) Visibility(a author.Author) Visibility {
 
 // Hide hides a post individually: it stays hidden when the author's posts are restored.
 func (p Post) Hide(reason string) (events.Event, error) {
-	if p.Hidden {
+	switch {
+	case p.Withdrawn:
+		return nil, &TransitionError{Gone, Hidden}
+	case p.Hidden:
 		return nil, &TransitionError{Hidden, Hidden}
 	}
 	return events.PostHidden{Reason: reason}, nil
@@ -160,8 +192,22 @@ func (p Post) Hide(reason string) (events.Event, error) {
 
 // Restore makes a hidden post visible, also one that was hidden with all posts of its author.
 func (p Post) Restore(a author.Author, reason string) (events.Event, error) {
-	if p.Visibility(a).State == Visible {
+	switch {
+	case p.Withdrawn:
+		return nil, &TransitionError{Gone, Visible}
+	case p.Visibility(a).State == Visible:
 		return nil, &TransitionError{Visible, Visible}
 	}
 	return events.PostRestored{Reason: reason}, nil
+}
+
+// ErrNotReported refuses to dismiss reports of a post without any since the latest decision about it.
+var ErrNotReported = errors.New("no report of the post waits for a decision")
+
+// DismissReports finds the reports since the latest decision unfounded.
+func (p Post) DismissReports(reason string) (events.Event, error) {
+	if p.Reports == 0 {
+		return nil, ErrNotReported
+	}
+	return events.PostReportsDismissed{Reason: reason}, nil
 }
