@@ -1,5 +1,5 @@
 -- The event log: one append-only table, from which everything else is derived. It allows one change, the erasure of personal data in the
--- events of an author. With it, the settings of this database.
+-- events of an author or a comment. With it, the settings of this database.
 
 -- +goose Up
 CREATE TABLE events (
@@ -46,9 +46,9 @@ CREATE INDEX events_decisions ON events (log_index)
     WHERE stream_type = 'novel' AND event_type NOT IN ('novel.created.v1', 'novel.updated.v1');
 COMMENT ON INDEX events_decisions IS 'Decisions about novels, in log order.';
 
--- For copies of the views, which forget erased authors.
-CREATE INDEX events_erasures ON events (log_index) WHERE event_type = 'author.erased.v1';
-COMMENT ON INDEX events_erasures IS 'Erasures of authors, in log order.';
+-- For copies of the views, which forget erased authors and withdrawn comments.
+CREATE INDEX events_erasures ON events (log_index) WHERE event_type IN ('author.erased.v1', 'post.withdrawn.v1');
+COMMENT ON INDEX events_erasures IS 'Erasures of authors and withdrawals of comments, in log order.';
 
 -- +goose StatementBegin
 CREATE FUNCTION refuse_memory() RETURNS void LANGUAGE plpgsql AS $$
@@ -117,13 +117,18 @@ CREATE FUNCTION personal_digest(p_salt uuid, p_personal json) RETURNS bytea LANG
 $$;
 COMMENT ON FUNCTION personal_digest IS 'Digest of the personal part of an event in its ledger entry.';
 
+CREATE FUNCTION subject_of(e events) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce(e.personal ->> 'integrationId', e.integration_id::text, e.data ->> 'integrationId') || '/' || (e.personal ->> 'uuid')
+$$;
+COMMENT ON FUNCTION subject_of IS 'The author whose data an event has: integration and the partner''s identifier; NULL without personal data.';
+
 -- +goose StatementBegin
 CREATE FUNCTION events_lose_what_is_personal() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    author text := current_setting('novelgate.erasure', true);
+    subject text := current_setting('novelgate.erasure', true);
 BEGIN
-    IF coalesce(author, '') = ''
-       OR coalesce(OLD.integration_id::text, OLD.data ->> 'integrationId') || '/' || (OLD.personal ->> 'uuid') IS DISTINCT FROM author
+    IF coalesce(subject, '') = ''
+       OR subject_of(OLD) IS DISTINCT FROM subject AND OLD.stream_type || '/' || OLD.stream_id IS DISTINCT FROM subject
        OR NEW.personal IS NOT NULL OR NEW.salt IS NOT NULL
        OR NEW.personal_digest IS DISTINCT FROM personal_digest(OLD.salt, OLD.personal)
        OR (OLD.log_index, OLD.stream_version, OLD.recorded_at, OLD.stream_id, OLD.batch_id, OLD.integration_id, OLD.key_id,
@@ -136,13 +141,13 @@ BEGIN
     THEN
         RAISE EXCEPTION 'UPDATE on events is refused: the event log is append-only'
             USING ERRCODE = 'restrict_violation',
-                  HINT = 'Only erase_author_events changes a stored event: it replaces the personal part and the salt by their digest.';
+                  HINT = 'Only erase_author_events and erase_post_events change a stored event: it replaces the personal part and the salt by their digest.';
     END IF;
     RETURN NEW;
 END
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION events_lose_what_is_personal IS 'Refuses every change of a stored event except the replacement of personal and salt by their digest, for the author whose events are being erased.';
+COMMENT ON FUNCTION events_lose_what_is_personal IS 'Refuses every change of a stored event except the replacement of personal and salt by their digest, for the author or the comment that is being erased.';
 
 CREATE TRIGGER events_append_only BEFORE DELETE OR TRUNCATE ON events
     FOR EACH STATEMENT EXECUTE FUNCTION events_are_append_only();
@@ -167,7 +172,7 @@ BEGIN
     PERFORM set_config('novelgate.erasure', author, true);
     UPDATE events AS e SET personal = NULL, salt = NULL, personal_digest = personal_digest(e.salt, e.personal)
     WHERE e.stream_id = ANY (p_streams) AND e.personal IS NOT NULL
-      AND coalesce(e.integration_id::text, e.data ->> 'integrationId') || '/' || (e.personal ->> 'uuid') = author
+      AND subject_of(e) = author
       -- Decisions after the erasure are kept.
       AND (e.stream_type <> 'author' OR EXISTS (
           SELECT FROM events AS later
@@ -179,6 +184,24 @@ END
 $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION erase_author_events IS 'Erases personal and salt of the events in these streams that belong to the author of an integration with an identifier, and returns their number. Call it with few streams at a time.';
+
+-- +goose StatementBegin
+CREATE FUNCTION erase_post_events(p_posts uuid[]) RETURNS void
+LANGUAGE plpgsql SET jit = off AS $$
+DECLARE
+    post uuid;
+BEGIN
+    FOREACH post IN ARRAY p_posts LOOP
+        PERFORM set_config('novelgate.erasure', 'post/' || post, true);
+        UPDATE events AS e SET personal = NULL, salt = NULL, personal_digest = personal_digest(e.salt, e.personal)
+        WHERE e.stream_id = post AND e.personal IS NOT NULL
+          AND EXISTS (SELECT FROM events AS w WHERE w.stream_id = post AND w.event_type LIKE 'post.withdrawn.%');
+    END LOOP;
+    PERFORM set_config('novelgate.erasure', '', true);
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION erase_post_events IS 'Erases personal and salt of all events of withdrawn comments.';
 
 CREATE TABLE settings (
     name  text NOT NULL PRIMARY KEY,
@@ -206,7 +229,7 @@ COMMENT ON FUNCTION author_id IS 'The identifier of an author: UUID version 8 of
 -- +goose Down
 DROP FUNCTION author_id, author_key;
 DROP TABLE settings;
-DROP FUNCTION erase_author_events;
+DROP FUNCTION erase_author_events, erase_post_events, subject_of;
 DROP VIEW event_log;
 DROP TABLE events;
 DROP FUNCTION refuse_memory, events_lose_what_is_personal, personal_digest, events_are_append_only;

@@ -50,7 +50,9 @@ CREATE TABLE posts (
     recorded_at       timestamptz NOT NULL,
     moderated_at      timestamptz,
     changed_at        timestamptz NOT NULL,
+    edited_at         timestamptz,
     log_index         bigint      NOT NULL,
+    text_log_index    bigint,
     content_bytes     integer,
     depth             integer     NOT NULL DEFAULT 0,
     post_id           uuid        NOT NULL,
@@ -62,14 +64,22 @@ CREATE TABLE posts (
     root_post_id      uuid,
     hidden            boolean     NOT NULL DEFAULT false,
     parent_lost       boolean     NOT NULL DEFAULT false,
+    withdrawn         boolean     NOT NULL DEFAULT false,
+    vanished          boolean     NOT NULL DEFAULT false,
     chapter_number    numeric,
     CONSTRAINT posts_pkey PRIMARY KEY (post_id),
-    CONSTRAINT posts_erased_as_a_whole CHECK ((author_id IS NULL) = (content_bytes IS NULL))
+    CONSTRAINT posts_erased_as_a_whole CHECK ((author_id IS NULL) = (content_bytes IS NULL)),
+    CONSTRAINT posts_withdrawn_is_erased CHECK (NOT withdrawn OR author_id IS NULL),
+    CONSTRAINT posts_vanished_is_withdrawn CHECK (NOT vanished OR withdrawn)
 );
 
 COMMENT ON TABLE posts IS 'Projection: one row per imported comment, without its text, which is in the event. Rebuildable from events.';
-COMMENT ON COLUMN posts.author_id IS 'See authors; NULL once the comment was erased.';
-COMMENT ON COLUMN posts.content_bytes IS 'Length of the text in UTF-8, by which pages are cut; NULL once the comment was erased.';
+COMMENT ON COLUMN posts.author_id IS 'See authors; NULL once the comment was erased or withdrawn.';
+COMMENT ON COLUMN posts.edited_at IS 'When the author last edited text or chapter, according to the partner; NULL if never.';
+COMMENT ON COLUMN posts.text_log_index IS 'Place in the log of the edit with the text of the comment; NULL: the text is that of the import.';
+COMMENT ON COLUMN posts.withdrawn IS 'Whether the partner withdrew the comment.';
+COMMENT ON COLUMN posts.vanished IS 'Whether readers do not see that there was a comment: it is top-level, withdrawn and has no replies.';
+COMMENT ON COLUMN posts.content_bytes IS 'Length of the text in UTF-8, by which pages are cut; NULL once the comment was erased or withdrawn.';
 COMMENT ON COLUMN posts.log_index IS 'Place of the comment in the log: the order of comments that were written at the same instant.';
 COMMENT ON COLUMN posts.recorded_at IS 'When the comment was received.';
 COMMENT ON COLUMN posts.hidden IS 'Whether staff hid this comment individually. For visibility to readers see post_is_hidden.';
@@ -79,12 +89,34 @@ COMMENT ON COLUMN posts.changed_at IS 'When the last event was recorded that cha
 COMMENT ON COLUMN posts.root_post_id IS 'Top-level comment of this direct or indirect reply; NULL when the comment is top-level itself.';
 COMMENT ON COLUMN posts.depth IS 'Number of replies up to the top-level comment: 0 for a top-level comment, 1 for a direct reply.';
 
+-- For replies to withdrawn comments. Few comments are withdrawn and have no replies.
+CREATE INDEX posts_vanished ON posts (post_id) WHERE vanished;
+
+CREATE TABLE reported_posts (
+    post_id           uuid        NOT NULL,
+    spam              integer     NOT NULL,
+    abuse             integer     NOT NULL,
+    spoiler           integer     NOT NULL,
+    illegal           integer     NOT NULL,
+    copyright         integer     NOT NULL,
+    other             integer     NOT NULL,
+    first_reported_at timestamptz NOT NULL,
+    last_reported_at  timestamptz NOT NULL,
+    CONSTRAINT reported_posts_pkey PRIMARY KEY (post_id)
+);
+CREATE INDEX reported_posts_waiting ON reported_posts (first_reported_at, post_id);
+
+COMMENT ON TABLE reported_posts IS 'Projection posts: comments with reports since the last decision of staff, and the number of readers by reason. Rebuildable from events.';
+COMMENT ON COLUMN reported_posts.first_reported_at IS 'When the first of these reports was received.';
+
 -- A discussion is paged by its top-level comments in the order of writing, and so are the replies to each. Comments written at the same
 -- instant follow their place in the log, where a parent precedes its replies. No chapter is -1, because an index cannot provide an order
 -- that starts with chapter_number IS NULL. The first index has the chapter
 -- so that a page up to an early chapter skips comments on later ones without reading them; there, no chapter is 0, which is up to any.
-CREATE INDEX posts_top_level ON posts (thread_id, written_at, log_index, (coalesce(chapter_number, 0))) WHERE root_post_id IS NULL;
-CREATE INDEX posts_top_level_by_chapter ON posts (thread_id, (coalesce(chapter_number, -1)), written_at, log_index) WHERE root_post_id IS NULL;
+CREATE INDEX posts_top_level ON posts (thread_id, written_at, log_index, (coalesce(chapter_number, 0)))
+    WHERE root_post_id IS NULL AND NOT vanished;
+CREATE INDEX posts_top_level_by_chapter ON posts (thread_id, (coalesce(chapter_number, -1)), written_at, log_index)
+    WHERE root_post_id IS NULL AND NOT vanished;
 CREATE INDEX posts_replies ON posts (root_post_id, written_at, log_index) WHERE root_post_id IS NOT NULL;
 -- The comments of an author are searched rarely and added all the time. A GIN index appends new rows to a list and sorts them in by
 -- the thousand, at less than half the cost of a B-tree, which searches the place of each row.
@@ -275,4 +307,4 @@ COMMENT ON COLUMN chapter_activity.chapter_number IS '-1 for the novel as a whol
 -- +goose Down
 DROP TABLE chapter_activity, novel_activity, integration_activity, thread_activity, daily_facts, novels, authors;
 DROP FUNCTION post_is_hidden, posts_of_authors, novels_with_facets, novel_facets;
-DROP TABLE posts, projection_rebuilds, projections;
+DROP TABLE reported_posts, posts, projection_rebuilds, projections;

@@ -5,32 +5,35 @@
 CREATE VIEW analytics.posts AS
 SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number,
        CASE WHEN p.author_id IS NOT NULL AND NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until)
-            THEN e.personal ->> 'content' END AS content,
+            THEN CASE WHEN p.text_log_index IS NULL THEN e.personal ELSE t.personal END ->> 'content' END AS content,
        p.written_at, p.recorded_at AS received_at, e.event_id AS idempotency_key,
        post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS hidden, d.member_id, p.depth, p.changed_at, p.root_post_id,
-       p.parent_lost
+       p.parent_lost, p.edited_at, p.withdrawn
 FROM posts p
 LEFT JOIN author_decisions d ON d.author_id = p.author_id
-LEFT JOIN events e ON e.log_index = p.log_index;
+LEFT JOIN events e ON e.log_index = p.log_index
+LEFT JOIN events t ON t.log_index = p.text_log_index;
 
 COMMENT ON VIEW analytics.posts IS 'One row per imported comment. Projection: posts.';
 COMMENT ON COLUMN analytics.posts.post_id IS 'The comment, as the API returned it (postId).';
 COMMENT ON COLUMN analytics.posts.thread_id IS 'Discussion thread.';
 COMMENT ON COLUMN analytics.posts.novel_id IS 'Novel of the thread.';
 COMMENT ON COLUMN analytics.posts.integration_id IS 'Partner integration that delivered it.';
-COMMENT ON COLUMN analytics.posts.author_id IS 'Who wrote it: analytics.authors.author_id. NULL once the comment was erased.';
+COMMENT ON COLUMN analytics.posts.author_id IS 'Who wrote it: analytics.authors.author_id. NULL once the comment was erased or withdrawn.';
 COMMENT ON COLUMN analytics.posts.parent_post_id IS 'The comment replied to; NULL when top-level.';
 COMMENT ON COLUMN analytics.posts.chapter_number IS 'Chapter, exact decimal; 0 is the prologue; NULL for a comment on the novel as a whole.';
 COMMENT ON COLUMN analytics.posts.written_at IS 'When the comment was written, according to the partner; otherwise the time of receipt.';
 COMMENT ON COLUMN analytics.posts.received_at IS 'When the comment was received.';
 COMMENT ON COLUMN analytics.posts.idempotency_key IS 'Idempotency-Key of the delivery: the partner''s own identifier of the comment.';
-COMMENT ON COLUMN analytics.posts.content IS 'Plain text as delivered; NULL while staff hide the comment, and once it was erased.';
+COMMENT ON COLUMN analytics.posts.content IS 'Plain text as delivered, after the latest edit; NULL while staff hide the comment, and once it was erased or withdrawn.';
 COMMENT ON COLUMN analytics.posts.hidden IS 'Whether staff hide the comment, by itself or with all of its author.';
 COMMENT ON COLUMN analytics.posts.member_id IS 'Member of the host platform to whom staff linked the author, now; NULL when not linked.';
 COMMENT ON COLUMN analytics.posts.depth IS '0 for a top-level comment, 1 for an answer to it, and so on.';
-COMMENT ON COLUMN analytics.posts.changed_at IS 'When the last event was recorded that changed this row: import, hidden, restored or link. An erasure is in analytics.erased instead.';
+COMMENT ON COLUMN analytics.posts.changed_at IS 'When the last event was recorded that changed this row: import, edit, withdrawal, hidden, restored or link. An erasure of an author is in analytics.erased instead.';
 COMMENT ON COLUMN analytics.posts.root_post_id IS 'Top-level comment of a reply; NULL when top-level.';
 COMMENT ON COLUMN analytics.posts.parent_lost IS 'Whether the comment is top-level because its parent was not in the thread.';
+COMMENT ON COLUMN analytics.posts.edited_at IS 'When text or chapter were last edited, according to the partner; NULL if never.';
+COMMENT ON COLUMN analytics.posts.withdrawn IS 'Whether the partner withdrew the comment. Its text and author are erased.';
 
 CREATE VIEW analytics.authors AS
 SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at, a.first_seen_at,

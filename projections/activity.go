@@ -35,8 +35,8 @@ type Activity struct{}
 func (Activity) Name() string { return "activity" }
 
 // Generation implements Projection. 2: erasures remove authors; 3: authors are not counted any more; 4: novel_activity
-// and chapter_activity.
-func (Activity) Generation() int { return 4 }
+// and chapter_activity; 5: edits move comments to other chapters.
+func (Activity) Generation() int { return 5 }
 
 // Tables implements Projection.
 func (Activity) Tables() []string {
@@ -58,7 +58,7 @@ func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Re
 	for i := range batch {
 		counted.add(&batch[i])
 	}
-	if len(counted.novels)+len(counted.integrations) == 0 {
+	if len(counted.novels)+len(counted.integrations)+len(counted.chapters) == 0 {
 		return nil
 	}
 	if _, err := tx.Exec(ctx, activitySQL, counted.arguments()...); err != nil {
@@ -105,6 +105,8 @@ func (c *activityCount) add(recorded *events.Recorded) {
 	switch e := recorded.Event.(type) {
 	case events.PostImported:
 		c.addComment(recorded, &e)
+	case events.PostEdited:
+		c.moveChapter(&e)
 	case events.NovelCreated:
 		entry(c.novels, recorded.StreamID).created = recorded.RecordedAt
 		if integration, day := c.integrationAndDay(recorded); integration != nil {
@@ -164,6 +166,21 @@ func (c *activityCount) addComment(recorded *events.Recorded, e *events.PostImpo
 	}
 	if !at.Before(thread.lastPostAt) {
 		thread.lastPost, thread.lastPostAt = recorded.StreamID, at
+	}
+}
+
+// moveChapter counts a comment on its new chapter instead of the former one.
+func (c *activityCount) moveChapter(e *events.PostEdited) {
+	if string(e.Chapter) == string(e.FormerChapter) {
+		return
+	}
+	former := entry(c.chapters, chapterOfThread{e.ThreadID, cmp.Or(string(e.FormerChapter), noChapter)})
+	chapter := entry(c.chapters, chapterOfThread{e.ThreadID, cmp.Or(string(e.Chapter), noChapter)})
+	former.posts--
+	chapter.posts++
+	if e.IsReply {
+		former.replies--
+		chapter.replies++
 	}
 }
 

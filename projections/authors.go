@@ -18,26 +18,11 @@ import (
 //go:embed authors.sql
 var authorsSQL string
 
-// Authors is the projection authors: one row per author. The display name is that of the comment with the latest
+// applyAuthors maintains the table authors, one row per author. The display name is that of the comment with the latest
 // WrittenAt; of several such comments, the latest in the log. First seen is the time when the author's first comment in
-// the log was received. Erased comments do not count, and an erased author is removed, whether the comments were read
-// before or after the erasure.
-type Authors struct{}
-
-// Name implements Projection.
-func (Authors) Name() string { return "authors" }
-
-// Generation implements Projection. Since 2: authors are erased.
-func (Authors) Generation() int { return 2 }
-
-// Tables implements Projection.
-func (Authors) Tables() []string { return []string{"authors"} }
-
-// Streams implements Projection.
-func (Authors) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
-
-// Apply implements Projection. It applies the comments between two decisions about authors together.
-func (Authors) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
+// the log was received. Erased and withdrawn comments do not count, and an author without others is removed, whether
+// the comments were read before or after that. It applies the comments between two decisions about authors together.
+func applyAuthors(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	begin := 0
 	for i := range batch {
 		sql, args := touchAuthorSQL, []any{batch[i].StreamID, batch[i].RecordedAt}

@@ -18,14 +18,15 @@ var changesSQL string
 // Changes is the projection of the change feed: for each partner, the events that concern it. Novels concern the
 // partner that created them, even if the host platform owns them now; comments and authors concern the partner that
 // sent them. An event about a novel, its thread or a comment does not name the partner, so the statement reads the
-// partner from the earlier event that created the novel or imported the comment.
+// partner from the earlier event that created the novel or imported the comment. What staff decide about a reported
+// comment also concerns the partners that reported it.
 type Changes struct{}
 
 // Name implements Projection.
 func (Changes) Name() string { return "changes" }
 
-// Generation implements Projection.
-func (Changes) Generation() int { return 1 }
+// Generation implements Projection. Since 2: reporters.
+func (Changes) Generation() int { return 2 }
 
 // Tables implements Projection.
 func (Changes) Tables() []string { return []string{"changes"} }
@@ -43,6 +44,7 @@ func (Changes) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 		integrations, subjects uuidColumn
 		indexes                []int64
 		kinds                  []string
+		owners, reporters      []bool // whether the event concerns the owner of the subject, and those who reported it
 	)
 	for i := range batch {
 		recorded := &batch[i]
@@ -53,11 +55,14 @@ func (Changes) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 		integration, subject := concerns(recorded)
 		integrations, subjects = append(integrations, integration), append(subjects, subject)
 		indexes, kinds = append(indexes, recorded.LogIndex), append(kinds, kind)
+		_, dismissed := recorded.Event.(events.PostReportsDismissed)
+		_, hidden := recorded.Event.(events.PostHidden)
+		owners, reporters = append(owners, !dismissed), append(reporters, dismissed || hidden)
 	}
 	if len(kinds) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, changesSQL, integrations, subjects, indexes, kinds); err != nil {
+	if _, err := tx.Exec(ctx, changesSQL, integrations, subjects, indexes, kinds, owners, reporters); err != nil {
 		return fmt.Errorf("add changes: %w", err)
 	}
 	return nil

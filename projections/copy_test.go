@@ -22,7 +22,7 @@ import (
 func TestCopyOfWhatChanged(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	log := longHistory(6)
+	log := longHistory(12)
 	copies := []*viewCopy{
 		{view: "posts", key: "post_id", rows: map[string]copiedRow{}},
 		{view: "authors", key: "author_id", rows: map[string]copiedRow{}},
@@ -44,8 +44,9 @@ func TestCopyOfWhatChanged(t *testing.T) {
 			applied = i + 1
 		}
 		if random.IntN(6) == 0 || last {
+			withdrawn := false
 			for _, c := range copies {
-				c.refresh(t, pool)
+				withdrawn = c.refresh(t, pool, withdrawn) || withdrawn
 			}
 		}
 	}
@@ -56,6 +57,8 @@ func TestCopyOfWhatChanged(t *testing.T) {
 		}
 	}
 	for _, e := range []events.Event{
+		events.PostEdited{},
+		events.PostWithdrawn{},
 		events.PostHidden{},
 		events.PostRestored{},
 		events.AuthorLinked{},
@@ -88,11 +91,15 @@ type copiedRow struct {
 	ChangedAt, ReceivedAt time.Time // ReceivedAt only of comments
 }
 
-// refresh copies what has changed, as docs/analytics.md says.
-func (c *viewCopy) refresh(t *testing.T, pool *pgxpool.Pool) {
+// refresh copies what has changed, as docs/analytics.md says, and reports whether a comment was withdrawn.
+func (c *viewCopy) refresh(t *testing.T, pool *pgxpool.Pool, withdrawn bool) (withdraws bool) {
 	t.Helper()
+	if c.view == "authors" && withdrawn {
+		c.rows = c.read(t, pool, "")
+	}
 	for id, row := range c.read(t, pool, fmt.Sprintf("WHERE changed_at >= '%s'", c.latest.Format(time.RFC3339Nano))) {
 		c.rows[id] = row
+		withdraws = withdraws || strings.Contains(row.JSON, `"withdrawn":true`)
 		if row.ChangedAt.After(c.latest) {
 			c.latest = row.ChangedAt
 		}
@@ -112,6 +119,7 @@ func (c *viewCopy) refresh(t *testing.T, pool *pgxpool.Pool) {
 		return nil
 	})
 	testdb.NoError(t, err)
+	return withdraws
 }
 
 func (c *viewCopy) read(t *testing.T, pool *pgxpool.Pool, where string) map[string]copiedRow {

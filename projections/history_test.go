@@ -15,6 +15,7 @@ import (
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
 	"novelgate/aggregates/principal"
 	"novelgate/events"
 	"novelgate/internal/testdb"
@@ -31,7 +32,7 @@ type world struct {
 	integrations map[uuid.UUID][]events.Recorded
 	authors      map[uuid.UUID][]events.Recorded
 	posts        []uuid.UUID
-	versions     map[uuid.UUID]int // of posts
+	states       map[uuid.UUID]post.Post
 	log          []events.Recorded
 }
 
@@ -44,7 +45,7 @@ func newWorld(prefix string) *world {
 	return &world{
 		prefix: prefix, partners: partnersOf(prefix), novels: map[string]novel.Novel{},
 		threads: map[string]uuid.UUID{}, integrations: map[uuid.UUID][]events.Recorded{},
-		authors: map[uuid.UUID][]events.Recorded{}, versions: map[uuid.UUID]int{},
+		authors: map[uuid.UUID][]events.Recorded{}, states: map[uuid.UUID]post.Post{},
 	}
 }
 
@@ -94,7 +95,8 @@ func (w *world) step(t *rapid.T) {
 	text := rapid.Ptr(rapid.SampledFrom([]string{"", "a", "b\" \\ é"}), true)
 	switch rapid.SampledFrom([]string{
 		"upsert", "upsert", "publish", "approve", "reject", "bar", "edit", "thread", "integration", "author", "author",
-		"erase", "comment", "comment", "comment", "comment", "comment", "moderate",
+		"author",
+		"erase", "comment", "comment", "comment", "comment", "comment", "moderate", "change", "change", "change",
 	}).Draw(t, "step") {
 	case "upsert":
 		_, event, _ = n.Upsert(novel.Upsert{
@@ -138,7 +140,14 @@ func (w *world) step(t *rapid.T) {
 	case "author":
 		w.decideAuthor(t, partner)
 	case "erase":
-		id := testdb.AuthorID(partner, rapid.SampledFrom(externals).Draw(t, "uuid"))
+		external := rapid.SampledFrom(externals).Draw(t, "uuid")
+		id := testdb.AuthorID(partner, external)
+		for postID, p := range w.states {
+			if c := p.Imported.Comment; c != nil && p.Imported.IntegrationID == partner && c.ExternalUUID == external {
+				p.Imported.Comment = nil
+				w.states[postID] = p
+			}
+		}
 		w.authors[id] = append(w.authors[id], w.record("staff/authors", events.AuthorStream, id, len(w.authors[id])+1,
 			events.AuthorErased{IntegrationID: partner}))
 	case "comment":
@@ -146,10 +155,14 @@ func (w *world) step(t *rapid.T) {
 	case "moderate":
 		if len(w.posts) > 0 {
 			id := rapid.SampledFrom(w.posts).Draw(t, "post")
-			w.versions[id]++
-			w.record("staff/posts", events.PostStream, id, w.versions[id],
-				rapid.SampledFrom([]events.Event{events.PostHidden{}, events.PostRestored{}}).Draw(t, "moderation"))
+			if !w.states[id].Withdrawn {
+				w.recordPost("staff/posts", id, rapid.SampledFrom([]events.Event{
+					events.PostHidden{}, events.PostRestored{}, events.PostReportsDismissed{},
+				}).Draw(t, "moderation"))
+			}
 		}
+	case "change":
+		w.change(t, partner)
 	}
 	if event == nil {
 		return
@@ -219,8 +232,45 @@ func (w *world) comment(t *rapid.T, partner, novelID uuid.UUID) {
 		e.ChapterNumber = jsontext.Value([]string{"1", "1.0", "2.50"}[random.IntN(3)])
 	}
 	id := events.PostID(partner, fmt.Sprintf("%s-%d", w.prefix, len(w.log)))
-	w.posts, w.versions[id] = append(w.posts, id), 1
-	w.record(events.PostsSource(partner), events.PostStream, id, 1, e)
+	w.posts = append(w.posts, id)
+	w.recordPost(events.PostsSource(partner), id, e)
+}
+
+// recordPost records an event of a post.
+func (w *world) recordPost(source string, id uuid.UUID, event events.Event) {
+	p := w.states[id].Apply(event, time.Time{})
+	w.states[id] = p
+	w.record(source, events.PostStream, id, p.Version, event)
+}
+
+// change is a change of any post: an edit or a withdrawal by its partner, or a report by any. Edits come in any order.
+func (w *world) change(t *rapid.T, partner uuid.UUID) {
+	if len(w.posts) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(w.posts).Draw(t, "post")
+	p := w.states[id]
+	owner := p.Imported.IntegrationID
+	switch rapid.SampledFrom([]string{"edit", "edit", "withdraw", "report"}).Draw(t, "change") {
+	case "edit":
+		cmd := post.Edit{EditedAt: time.Date(2026, 4, rapid.IntRange(1, 4).Draw(t, "day"), 0, 0, 0, 0, time.UTC)}
+		cmd.Content = rapid.Ptr(rapid.SampledFrom([]string{"new", "newer text"}), true).Draw(t, "content")
+		if chapter := rapid.SampledFrom([]string{"", "null", "1", "7"}).Draw(t, "chapter"); chapter != "" {
+			cmd.ChapterNumber = jsontext.Value(chapter)
+		}
+		if edited, err := p.Edit(owner, cmd); err == nil {
+			w.recordPost(events.PostEditsSource(owner), id, edited)
+		}
+	case "withdraw":
+		if withdrawn, _ := p.Withdraw(owner); withdrawn != nil {
+			w.recordPost(events.PostWithdrawalsSource(owner), id, withdrawn)
+		}
+	case "report":
+		cmd := post.Report{Reason: rapid.SampledFrom(post.Reasons()).Draw(t, "reason"), Detail: "d", Reports: 2}
+		if reported, err := p.Report(partner, true, cmd); err == nil {
+			w.recordPost(events.PostReportsSource(partner), id, reported)
+		}
+	}
 }
 
 // decideAuthor is a random decision of staff about one of a few authors, whose events may be erased later.

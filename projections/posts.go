@@ -24,23 +24,31 @@ var (
 	postsTouchSQL string
 	//go:embed posts_erase.sql
 	postsEraseSQL string
+	//go:embed posts_edit.sql
+	postsEditSQL string
+	//go:embed posts_withdraw.sql
+	postsWithdrawSQL string
+	//go:embed authors_withdraw.sql
+	authorsWithdrawSQL string
 )
 
-// Posts is the projection posts: one row per imported comment, without its text, which readers take from the event. An
-// erased comment keeps its row without author and length, whether the projection reads the import before or after the
-// erasure: the event of the erasure clears all earlier comments of the author. A hidden comment keeps author and
-// length.
+// Posts is the projection posts: a row per imported comment in posts, without its text, which readers take from the
+// event; the authors in authors; and in reported_posts the comments whose reports wait for a decision. They are one
+// projection, because they derive from the same events, and a withdrawal finds the author of the comment in posts.
+//
+// An erased or withdrawn comment keeps its row without author and length, whether the projection reads the import
+// before or after that: the event of an author's erasure clears all earlier comments of the author. A hidden comment
+// keeps author and length.
 type Posts struct{}
 
 // Name implements Projection.
 func (Posts) Name() string { return "posts" }
 
-// Generation implements Projection. Since 2: root and depth of replies; since 3: authors are erased; since 4: the
-// length of the text instead of the text.
-func (Posts) Generation() int { return 4 }
+// Generation implements Projection. Since 5: edits, withdrawals, reports, and the authors.
+func (Posts) Generation() int { return 5 }
 
 // Tables implements Projection.
-func (Posts) Tables() []string { return []string{"posts"} }
+func (Posts) Tables() []string { return []string{"posts", "authors", "reported_posts"} }
 
 // Streams implements Projection.
 func (Posts) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
@@ -61,12 +69,101 @@ func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recor
 			rows.steps, rows.indexes, rows.parentsLost); err != nil {
 			return fmt.Errorf("insert posts: %w", err)
 		}
+		if err := reappear(ctx, tx, rows.parents); err != nil {
+			return err
+		}
 	}
-	// A decision of staff follows the import in the log, so the row exists.
-	if err := moderatePosts(ctx, tx, batch); err != nil {
-		return err
+	// What is applied below follows the import in the log, so the row exists. The order does not matter for other reasons:
+	// nothing follows a withdrawal, and edits and decisions change different columns.
+	for _, apply := range []func(context.Context, database.Execer, []events.Recorded) error{
+		moderatePosts, editPosts, applyReports, applyAuthors, withdrawPosts, decideAboutAuthors,
+	} {
+		if err := apply(ctx, tx, batch); err != nil {
+			return err
+		}
 	}
-	return decideAboutAuthors(ctx, tx, batch)
+	return nil
+}
+
+// reappear shows the tombstones of withdrawn comments that get replies. parents has NULL for top-level comments.
+func reappear(ctx context.Context, tx database.Execer, parents uuidColumn) error {
+	if !slices.ContainsFunc(parents, func(p pgtype.UUID) bool { return p.Valid }) {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `UPDATE posts SET vanished = false WHERE vanished AND post_id = ANY ($1::uuid[])`, parents)
+	if err != nil {
+		return fmt.Errorf("show tombstones: %w", err)
+	}
+	return nil
+}
+
+// editPosts applies edits.
+func editPosts(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
+	type change struct {
+		text     pgtype.Int8 // log index of the new text
+		length   pgtype.Int4 // of the new text; NULL once it was erased
+		moved    bool        // to chapter
+		chapter  pgtype.Text
+		editedAt time.Time
+		changed  time.Time
+	}
+	changes := map[uuid.UUID]*change{}
+	for i := range batch {
+		e, ok := batch[i].Event.(events.PostEdited)
+		if !ok || !e.NewText && !e.NewChapter {
+			continue
+		}
+		c := entry(changes, batch[i].StreamID)
+		c.editedAt, c.changed = latest(c.editedAt, e.EditedAt), batch[i].RecordedAt
+		if e.NewText {
+			c.text, c.length = pgtype.Int8{Int64: batch[i].LogIndex, Valid: true}, lengthOf(e.Comment)
+		}
+		if e.NewChapter {
+			c.moved, c.chapter = true, pgtype.Text{String: string(e.Chapter), Valid: e.Chapter != nil}
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	var (
+		posts             uuidColumn
+		texts             pgtype.FlatArray[pgtype.Int8]
+		lengths           pgtype.FlatArray[pgtype.Int4]
+		moved             []bool
+		chapters          pgtype.FlatArray[pgtype.Text]
+		editedAt, changed timeColumn
+	)
+	for _, id := range slices.SortedFunc(maps.Keys(changes), compareIDs) {
+		c := changes[id]
+		posts, texts, lengths = append(posts, pgUUID(id)), append(texts, c.text), append(lengths, c.length)
+		moved, chapters = append(moved, c.moved), append(chapters, c.chapter)
+		editedAt, changed = append(editedAt, c.editedAt), append(changed, c.changed)
+	}
+	if _, err := tx.Exec(ctx, postsEditSQL, posts, texts, lengths, moved, chapters, editedAt, changed); err != nil {
+		return fmt.Errorf("edit posts: %w", err)
+	}
+	return nil
+}
+
+// withdrawPosts clears withdrawn posts, and takes the names of their authors from other comments.
+func withdrawPosts(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
+	var posts uuidColumn
+	var at timeColumn
+	for i := range batch {
+		if _, ok := batch[i].Event.(events.PostWithdrawn); ok {
+			posts, at = append(posts, pgUUID(batch[i].StreamID)), append(at, batch[i].RecordedAt)
+		}
+	}
+	if len(posts) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, authorsWithdrawSQL, posts, batch[len(batch)-1].LogIndex); err != nil {
+		return fmt.Errorf("withdraw the names of authors: %w", err)
+	}
+	if _, err := tx.Exec(ctx, postsWithdrawSQL, posts, at); err != nil {
+		return fmt.Errorf("withdraw posts: %w", err)
+	}
+	return nil
 }
 
 // decideAboutAuthors clears the posts of erased authors, and moves changed_at of posts that analysts see with another
@@ -141,9 +238,17 @@ func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 	}
 	if e.Comment != nil {
 		row.author = pgtype.Text{String: e.Comment.ExternalUUID, Valid: true}
-		row.length = pgtype.Int4{Int32: int32(len(e.Comment.Content)), Valid: true} //nolint:gosec // a request has 32 KB
 	}
+	row.length = lengthOf(e.Comment)
 	return row
+}
+
+// lengthOf returns the length of a text in bytes; NULL for one that was erased.
+func lengthOf(comment *events.Comment) pgtype.Int4 {
+	if comment == nil {
+		return pgtype.Int4{}
+	}
+	return pgtype.Int4{Int32: int32(len(comment.Content)), Valid: true} //nolint:gosec // a request has 32 KB
 }
 
 // postRows are the parameters of postsSQL, one slice per column.

@@ -60,7 +60,6 @@ func Apply(ctx context.Context, projection Projection, writes *pgx.Batch, batch 
 func All() []Projection {
 	return []Projection{
 		Posts{},
-		Authors{},
 		Novels{},
 		Activity{},
 		Changes{},

@@ -41,6 +41,13 @@ func replayed(t testing.TB, pool *pgxpool.Pool, which []projections.Projection, 
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	var appends pgx.Batch
 	testdb.NoError(t, eventlog.Queue(&appends, missing))
+	if len(missing) > 0 { // statements also read when events were recorded
+		appends.Queue(`ALTER TABLE events DISABLE TRIGGER ALL`)
+		for _, r := range missing {
+			appends.Queue(`UPDATE events SET recorded_at = $1 WHERE stream_id = $2 AND stream_version = $3`,
+				r.RecordedAt, r.StreamID, r.StreamVersion)
+		}
+	}
 	testdb.NoError(t, tx.SendBatch(context.Background(), &appends).Close())
 	rows := map[string][]string{}
 	for _, p := range which {
@@ -262,7 +269,7 @@ func TestRows(t *testing.T) {
 func assertTables(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	log := readAll(t, pool)
-	if diff := modelsDiff(t, pool, log, projections.Posts{}, projections.Authors{}); diff != "" {
+	if diff := modelsDiff(t, pool, log, projections.Posts{}); diff != "" {
 		t.Error(diff)
 	}
 	hidden := map[uuid.UUID]bool{}

@@ -59,6 +59,11 @@ func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	var batch pgx.Batch
 	eventlog.Lock(&batch)
 	testdb.NoError(t, eventlog.Queue(&batch, recorded))
+	for i := range recorded {
+		if _, ok := recorded[i].Event.(events.PostWithdrawn); ok {
+			batch.Queue(`SELECT erase_post_events(ARRAY[$1::uuid])`, recorded[i].StreamID)
+		}
+	}
 	eventlog.QueueNotification(&batch)
 	if err := pool.SendBatch(context.Background(), &batch).Close(); err != nil {
 		t.Fatalf("append %d events: %v", len(recorded), err)

@@ -309,14 +309,15 @@ func (r *Reader) readPage(ctx context.Context, q pageQuery) (*Page, error) {
 		id                              uuid.NullUUID
 		depth                           pgtype.Int4
 		index                           pgtype.Int8
-		hidden, cut                     pgtype.Bool
+		hidden, cut, withdrawn          pgtype.Bool
 		chapter, member, name, platform pgtype.Text // values instead of pointers, which would be allocated
 		stored                          personal
-		written, received               pgtype.Timestamptz
+		written, received, edited       pgtype.Timestamptz
 	)
 	comment := []any{ // nil skips a column of the novel
 		nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &index, &hidden, &cut, &stored,
+		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &index, &edited, &withdrawn,
+		&hidden, &cut, &stored,
 		&member, &name, &platform,
 	}
 	novel := []any{
@@ -339,9 +340,9 @@ func (r *Reader) readPage(ctx context.Context, q pageQuery) (*Page, error) {
 			continue // a novel without comments
 		}
 		p.ID, p.Depth, p.Chapter, p.index = id.UUID, int(depth.Int32), ChapterNumber(chapter.String), index.Int64
-		p.WrittenAt, p.ReceivedAt, p.cut = written.Time, received.Time, cut.Bool
+		p.WrittenAt, p.ReceivedAt, p.cut, p.Withdrawn = written.Time, received.Time, cut.Bool, withdrawn.Bool
 		posts = append(posts, p)
-		posts[len(posts)-1].show(r.Addresses.Post(n.Slug, p.ID), hidden.Bool, stored, member, name, platform)
+		posts[len(posts)-1].show(r.Addresses.Post(n.Slug, p.ID), hidden.Bool, edited, stored, member, name, platform)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read discussion: %w", err)
@@ -382,9 +383,13 @@ func (q *pageQuery) arrange(page *Page, posts []Post) {
 	if q.backward {
 		slices.Reverse(tops)
 	}
-	page.TopLevelComments = make([]TopLevelComment, len(tops))
-	for i, top := range tops {
-		page.TopLevelComments[i] = q.topLevelComment(top, below[top.ID])
+	page.TopLevelComments = make([]TopLevelComment, 0, len(tops))
+	for _, top := range tops {
+		t := q.topLevelComment(top, below[top.ID])
+		if top.Withdrawn && len(t.Replies) == 0 && t.RepliesCursor == "" && !t.Continued {
+			continue // its replies are withdrawn, too
+		}
+		page.TopLevelComments = append(page.TopLevelComments, t)
 	}
 	if n := len(tops); n > 0 && !q.single {
 		// Comments precede the page if a backward read found more than fit, or a forward read started after some.
@@ -426,11 +431,9 @@ func (q *pageQuery) topLevelComment(top Post, found []Post) TopLevelComment {
 }
 
 // preorder sorts comments so that each one follows its parent, and keeps the order of the replies to one comment. A
-// comment whose parent is not in the list is treated as a reply to the top-level comment.
+// comment whose parent is not in the list is treated as a reply to the top-level comment. It leaves out withdrawn
+// comments without replies in the list.
 func preorder(posts []Post) []Post {
-	if len(posts) < 2 {
-		return posts
-	}
 	known := make(map[uuid.UUID]struct{}, len(posts))
 	for i := range posts {
 		known[posts[i].ID] = struct{}{}
@@ -448,7 +451,10 @@ func preorder(posts []Post) []Post {
 	add = func(siblings []Post) { // recursion is limited by the number of replies on a page
 		for _, p := range siblings {
 			ordered = append(ordered, p)
-			add(children[p.ID])
+			at := len(ordered)
+			if add(children[p.ID]); p.Withdrawn && len(ordered) == at {
+				ordered = ordered[:at-1]
+			}
 		}
 	}
 	add(children[uuid.Nil])

@@ -8,10 +8,10 @@ SELECT n.state, root.post_id, root.written_at, root.log_index, p.written_at, p.l
            FROM (SELECT q.written_at, q.log_index FROM posts q WHERE q.root_post_id = root.post_id AND coalesce(q.chapter_number, 0) <= f.up_to
                  ORDER BY q.written_at, q.log_index OFFSET $3 - 1 LIMIT 1) AS w), false),
        -- whether there are older and newer top-level comments
-       EXISTS (SELECT FROM posts q WHERE q.thread_id = t.thread_id AND q.root_post_id IS NULL
+       EXISTS (SELECT FROM posts q WHERE q.thread_id = t.thread_id AND q.root_post_id IS NULL AND NOT q.vanished
                                      AND (q.written_at, q.log_index) < (root.written_at, root.log_index)
                                      AND coalesce(q.chapter_number, 0) <= f.up_to),
-       EXISTS (SELECT FROM posts q WHERE q.thread_id = t.thread_id AND q.root_post_id IS NULL
+       EXISTS (SELECT FROM posts q WHERE q.thread_id = t.thread_id AND q.root_post_id IS NULL AND NOT q.vanished
                                      AND (q.written_at, q.log_index) > (root.written_at, root.log_index)
                                      AND coalesce(q.chapter_number, 0) <= f.up_to)
 FROM title_lookup n

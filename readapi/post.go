@@ -28,9 +28,11 @@ type Post struct {
 	Chapter    ChapterNumber `json:"chapterNumber"` // "" for a comment on the novel as a whole
 	Content    Text          `json:"content"`       // "" when hidden or erased
 	Hidden     bool          `json:"hidden"`        // by staff
-	Erased     bool          `json:"erased"`
-	Author     *Author       `json:"author"` // nil when hidden or erased
+	Erased     bool          `json:"erased"`        // with its author, or withdrawn
+	Withdrawn  bool          `json:"withdrawn"`     // by the partner, for its author
+	Author     *Author       `json:"author"`        // nil when hidden or erased
 	WrittenAt  time.Time     `json:"writtenAt"`
+	EditedAt   *time.Time    `json:"editedAt"` // nil when never edited, hidden or erased
 	ReceivedAt time.Time     `json:"receivedAt"`
 
 	index int64 // of its event in the log; zero outside of a Page
@@ -46,7 +48,9 @@ type Author struct {
 
 // show sets the address of a comment, and the fields that its readers may see. An argument without a value is NULL.
 // While the read model of authors has no name, the name is the username in the comment.
-func (p *Post) show(url string, hidden bool, stored personal, member, name, platform pgtype.Text) {
+func (p *Post) show(
+	url string, hidden bool, edited pgtype.Timestamptz, stored personal, member, name, platform pgtype.Text,
+) {
 	p.URL, p.WrittenAt, p.ReceivedAt = url, p.WrittenAt.UTC(), p.ReceivedAt.UTC()
 	p.Erased = !stored.valid
 	p.Hidden = hidden && !p.Erased
@@ -54,6 +58,9 @@ func (p *Post) show(url string, hidden bool, stored personal, member, name, plat
 		return
 	}
 	p.Content = stored.Content
+	if edited.Valid {
+		p.EditedAt = new(edited.Time.UTC())
+	}
 	if member.Valid {
 		p.Author = &Author{MemberID: member.String}
 		return
@@ -73,7 +80,7 @@ var (
 	// The latest visible top-level comments on a novel. $1: novel; $2: maximum number. It examines a thousand, so that a
 	// flood of hidden ones has a bounded cost.
 	latestOnNovelSQL = postsStatement(`(
-    SELECT q.* FROM threads t JOIN posts q ON q.thread_id = t.thread_id AND q.root_post_id IS NULL
+    SELECT q.* FROM threads t JOIN posts q ON q.thread_id = t.thread_id AND q.root_post_id IS NULL AND NOT q.vanished
     WHERE t.novel_id = $1 ORDER BY q.written_at DESC, q.log_index DESC LIMIT 1000
 )`, visible+" ORDER BY p.written_at DESC, p.log_index DESC LIMIT $2")
 	// The latest visible comments, one of each novel, of the hundred novels with the latest comments: the comment that was
@@ -90,7 +97,7 @@ var (
         SELECT p.* FROM (
             (SELECT l.* FROM posts l WHERE l.post_id = v.last_post_id)
             UNION ALL
-            (SELECT l.* FROM posts l WHERE l.thread_id = t.thread_id AND l.root_post_id IS NULL
+            (SELECT l.* FROM posts l WHERE l.thread_id = t.thread_id AND l.root_post_id IS NULL AND NOT l.vanished
              ORDER BY l.written_at DESC, l.log_index DESC LIMIT 100)
         ) AS p LEFT JOIN author_decisions d ON d.author_id = p.author_id
         WHERE `+visible+` LIMIT 1
@@ -158,16 +165,17 @@ func (r *Reader) Latest(ctx context.Context, n int) ([]PostOnNovel, error) {
 func (r *Reader) scanPostOnNovel(row pgx.CollectableRow) (PostOnNovel, error) {
 	var s PostOnNovel
 	var hidden bool
+	var edited pgtype.Timestamptz
 	var stored personal
 	var member, name, platform pgtype.Text
 	p := &s.Post
 	if err := row.Scan(&s.Novel.ID, &s.Novel.Slug, &s.Novel.Title, &s.Novel.state, &s.ThreadID,
 		&p.ID, &p.ParentID, &p.RootID, &p.Depth, &p.Chapter, &p.WrittenAt, &p.ReceivedAt,
-		&hidden, &stored, &member, &name, &platform); err != nil {
+		&edited, &p.Withdrawn, &hidden, &stored, &member, &name, &platform); err != nil {
 		return PostOnNovel{}, fmt.Errorf("scan comment: %w", err)
 	}
 	s.Novel.URL = r.Addresses.Novel(s.Novel.Slug)
-	p.show(r.Addresses.Post(s.Novel.Slug, p.ID), hidden, stored, member, name, platform)
+	p.show(r.Addresses.Post(s.Novel.Slug, p.ID), hidden, edited, stored, member, name, platform)
 	return s, nil
 }
 

@@ -166,7 +166,7 @@ func TestAwaitErased(t *testing.T) {
 		}
 	}
 	// Long enough for the first query on a busy machine.
-	wantBehind("while nothing follows the log", 5*time.Second, "activity", "authors", "posts")
+	wantBehind("while nothing follows the log", 5*time.Second, "activity", "posts")
 
 	ended := make(chan error, 1)
 	go func() { ended <- l.AwaitErased(context.Background(), id) }()
@@ -181,12 +181,12 @@ func TestAwaitErased(t *testing.T) {
 	// A stopped projection will not apply it.
 	l.stopFollowing()
 	testdb.Exec(t, l.Pool,
-		`UPDATE projections SET state = 'failed', error = 'cannot', failed_log_index = position WHERE name = 'authors'`)
+		`UPDATE projections SET state = 'failed', error = 'cannot', failed_log_index = position WHERE name = 'posts'`)
 	appendAll(t, l.Staff, l.comments(l.name, "anew", 1)...)
 	testdb.Must(l.EraseAuthor(t.Context(), l.name, "r"))(t)
 	l.follow(t)
-	wantBehind("while one has failed", testdb.Patience, "authors")
-	if err := projections.Retry(t.Context(), l.Pool, "authors"); err != nil {
+	wantBehind("while one has failed", testdb.Patience, "posts")
+	if err := projections.Retry(t.Context(), l.Pool, "posts"); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.AwaitErased(t.Context(), id); err != nil {

@@ -342,7 +342,6 @@ func TestErasureRaces(t *testing.T) {
 	}
 	rebuilding.Go(func() {
 		l.rebuild(t, projections.Posts{})
-		l.rebuild(t, projections.Authors{})
 		l.rebuild(t, projections.AuthorDecisions{})
 	})
 	for range 3 {

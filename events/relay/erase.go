@@ -12,13 +12,17 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// erasedPrefix begins the type of the event author.erased in all its versions.
-const erasedPrefix = "author.erased."
+// Prefixes of the types of events that record an erasure, in all their versions.
+const (
+	erasedPrefix    = "author.erased."
+	withdrawnPrefix = "post.withdrawn."
+)
 
 // erasedSQL finds the erased events below a log index. $1: the log index.
 const erasedSQL = `SELECT log_index FROM events WHERE personal_digest IS NOT NULL AND log_index < $1`
 
-// eraseUpTo deletes the messages of all erased events below a log index. At author.erased these are all that it erases,
+// eraseUpTo deletes the messages of all erased events below a log index. At author.erased or
+// post.withdrawn these are all that it erases,
 // and others: the log does not have the author of an erased event.
 func (t *turn) eraseUpTo(ctx context.Context, end int64) error {
 	rows, _ := t.db.Query(ctx, erasedSQL, end) // CollectRows returns its error

@@ -23,7 +23,8 @@ const (
 	LeafHeader = "Novelgate-Leaf"
 	// SaltHeader has the salt (UUID) of a personal part: the entry of the ledger has SHA-256(salt ‖ personal).
 	SaltHeader = "Novelgate-Salt"
-	// AuthorHeader has the id of the author of a comment, with its personal part: author.erased names the author by it.
+	// AuthorHeader has the id of the author of a comment, with the personal parts of its events: author.erased names the
+	// author by it.
 	AuthorHeader = "Novelgate-Author"
 )
 
@@ -37,7 +38,7 @@ func partition(id uuid.UUID) int { return int(id[0]) % Partitions }
 type message struct {
 	row     *eventlog.Row
 	leaf    string
-	author  string // id of the author of a comment; "" without one
+	author  string // id of the author of the comment; "" without one
 	subject string // without the prefix of a stream
 	event   []byte // CloudEvent
 }
@@ -53,7 +54,9 @@ func leafOf(row *eventlog.Row) (string, error) {
 }
 
 // erases reports whether the event records an erasure.
-func (m *message) erases() bool { return strings.HasPrefix(m.row.Type, erasedPrefix) }
+func (m *message) erases() bool {
+	return strings.HasPrefix(m.row.Type, erasedPrefix) || strings.HasPrefix(m.row.Type, withdrawnPrefix)
+}
 
 func (m *message) mainPart() *nats.Msg {
 	return &nats.Msg{Data: m.event, Header: nats.Header{"Content-Type": {eventlog.CloudEventType}}}
@@ -95,24 +98,30 @@ func (r *Relay) messages(ctx context.Context, rows []eventlog.Row) ([]message, e
 
 const authorKeySQL = `SELECT author_key((SELECT value FROM settings WHERE name = 'author_secret'), $1)`
 
-// author returns the id of the author of a comment; "" for an erased comment and for other events.
+// author returns the id of the author of a comment, for all events of the comment; "" for erased and other events.
 func (r *Relay) author(ctx context.Context, row *eventlog.Row) (string, error) {
-	if row.StreamType != events.PostStream || row.StreamVersion > 1 || row.Personal == nil {
+	if row.StreamType != events.PostStream || row.Personal == nil {
 		return "", nil
 	}
-	var comment events.Comment
-	if err := json.Unmarshal(row.Personal, &comment); err != nil {
+	var of struct {
+		IntegrationID uuid.UUID `json:"integrationId"` // only of a report, which may come from another integration
+		ExternalUUID  string    `json:"uuid"`
+	}
+	if err := json.Unmarshal(row.Personal, &of); err != nil {
 		return "", fmt.Errorf("find the author of event %d: %w", row.LogIndex, err)
 	}
-	integration, _ := events.SplitSource(row.Source)
-	key, known := r.authorKeys[integration.UUID]
-	if !known {
-		if err := r.db.QueryRow(ctx, authorKeySQL, integration.UUID).Scan(&key); err != nil {
-			return "", fmt.Errorf("read the author key of integration %s: %w", integration.UUID, err)
-		}
-		r.authorKeys[integration.UUID] = key
+	if of.IntegrationID == uuid.Nil {
+		integration, _ := events.SplitSource(row.Source)
+		of.IntegrationID = integration.UUID
 	}
-	return events.AuthorID(key, comment.ExternalUUID).String(), nil
+	key, known := r.authorKeys[of.IntegrationID]
+	if !known {
+		if err := r.db.QueryRow(ctx, authorKeySQL, of.IntegrationID).Scan(&key); err != nil {
+			return "", fmt.Errorf("read the author key of integration %s: %w", of.IntegrationID, err)
+		}
+		r.authorKeys[of.IntegrationID] = key
+	}
+	return events.AuthorID(key, of.ExternalUUID).String(), nil
 }
 
 // novelsSQL finds the novels of threads and comments, which their first events name. $1: streams.

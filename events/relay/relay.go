@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -286,16 +287,17 @@ func (t *turn) look(ctx context.Context, s *stream) error {
 }
 
 // publish stores events in both streams: the personal parts first, so that a reader of the main stream finds them. It
-// deletes the personal messages that an author.erased erases before it publishes to the main stream.
+// deletes the personal messages that an author.erased or post.withdrawn erases before it publishes to the main stream.
 func (t *turn) publish(ctx context.Context, list []message) error {
 	if err := t.personal.publish(ctx, t.js, list, (*message).personalPart); err != nil {
 		return err
 	}
-	for i := range list {
-		if list[i].erases() {
+	for i := range slices.Backward(list) {
+		if list[i].erases() { // the last one, with all that the earlier ones erase
 			if err := t.eraseUpTo(ctx, list[i].row.LogIndex); err != nil {
 				return err
 			}
+			break
 		}
 	}
 	return t.main.publish(ctx, t.js, list, (*message).mainPart)

@@ -106,7 +106,7 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	if _, err := rebuild.Run(ctx, rebuild.Config{
-		Pool: testdb.Pool(t, s.DatabaseURL), Projection: projections.Authors{}, Logger: slog.New(slog.DiscardHandler),
+		Pool: testdb.Pool(t, s.DatabaseURL), Projection: projections.Posts{}, Logger: slog.New(slog.DiscardHandler),
 		Progress: func(at rebuild.Progress) {
 			if at.Done > 0 {
 				interrupt()
@@ -116,14 +116,14 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 		t.Fatal("the rebuild was not interrupted")
 	}
 	out := s.MustCLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked")
-	if strings.Count(out.Stderr, "\n") != 1 || !strings.Contains(out.Stderr, "novelgate projection rebuild authors") ||
-		!strings.Contains(out.Stderr, "novelgate projection discard authors") {
+	if strings.Count(out.Stderr, "\n") != 1 || !strings.Contains(out.Stderr, "novelgate projection rebuild posts") ||
+		!strings.Contains(out.Stderr, "novelgate projection discard posts") {
 		t.Errorf("beside an unfinished rebuild: %+v", out)
 	}
-	if !slices.Contains(testdb.FindWords(t, s.DatabaseURL, plantedName), "authors_2.authors.display_name") {
+	if !slices.Contains(testdb.FindWords(t, s.DatabaseURL, plantedName), "posts_2.authors.display_name") {
 		t.Error("the warning is wrong: nothing is kept")
 	}
-	s.MustCLI(t, "projection", "rebuild", "authors")
+	s.MustCLI(t, "projection", "rebuild", "posts")
 	testdb.Eventually(t, "nothing is kept any more",
 		func() bool { return len(testdb.FindWords(t, s.DatabaseURL, plantedName)) == 0 })
 	if out := s.MustCLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "again"); out.Stderr != "" {
@@ -151,19 +151,19 @@ func TestRewriteAfterErasure(t *testing.T) {
 	erase := []string{"author", "erase", p.Name, plantedUUID, "--reason", "asked"}
 	rewrite := append(erase, "--rewrite")
 	execute(t, s.DatabaseURL,
-		`UPDATE projections SET state = 'failed', error = 'cannot', failed_log_index = position WHERE name = 'authors'`)
+		`UPDATE projections SET state = 'failed', error = 'cannot', failed_log_index = position WHERE name = 'posts'`)
 	testdb.Eventually(t, "a projection that has failed is the only one that is behind", func() bool {
 		refused := s.Refused(t, rewrite...)
 		return strings.Contains(refused.Stderr,
 			"the author is erased, but its data is still in the files of the database: these projections have not "+
-				"applied the erasure yet: authors. ") &&
+				"applied the erasure yet: posts. ") &&
 			strings.Contains(refused.Stderr, "--rewrite once `novelgate projection list`") &&
-			strings.Contains(refused.Stderr, "`novelgate projection retry authors`")
+			strings.Contains(refused.Stderr, "`novelgate projection retry posts`")
 	})
-	if out := s.MustCLI(t, erase...); !strings.Contains(out.Stderr, "authors has stopped and shows what was erased") {
+	if out := s.MustCLI(t, erase...); !strings.Contains(out.Stderr, "posts has stopped and shows what was erased") {
 		t.Errorf("without --rewrite: %+v", out)
 	}
-	s.MustCLI(t, "projection", "retry", "authors")
+	s.MustCLI(t, "projection", "retry", "posts")
 	testdb.Eventually(t, "the repetition removes what is left", func() bool { return s.CLI(t, rewrite...).Code == 0 })
 	if held := tables(); len(held) > 0 {
 		t.Errorf("what was erased is still in %v", held)

@@ -274,8 +274,9 @@ func (c *comparison) compareAfterErasures(ctx context.Context) error {
 	return err
 }
 
-// erasedSQL reports whether an author was erased from a position on.
-const erasedSQL = `SELECT EXISTS (SELECT FROM events WHERE log_index >= $1 AND event_type = $2)`
+// erasedSQL reports whether an author was erased or a comment withdrawn from a position on.
+const erasedSQL = `SELECT EXISTS (SELECT FROM events
+WHERE log_index >= $1 AND event_type IN ('author.erased.v1', 'post.withdrawn.v1'))`
 
 // checkErasuresApplied fails with errErased when an author was erased after the position of the live tables, which then
 // still have personal data that is no longer in the log.
@@ -284,7 +285,7 @@ func (c *comparison) checkErasuresApplied(ctx context.Context, live pgx.Tx, end 
 		return nil
 	}
 	var erased bool
-	err := live.QueryRow(ctx, erasedSQL, end, events.AuthorErased{}.Type()).Scan(&erased)
+	err := live.QueryRow(ctx, erasedSQL, end).Scan(&erased)
 	if err != nil {
 		return fmt.Errorf("look for erasures: %w", err)
 	}
@@ -308,7 +309,7 @@ func (c *comparison) checkNoErasureUnderWay(ctx context.Context) error {
 		return err
 	}
 	if !underWay {
-		if err := c.pool.QueryRow(ctx, erasedSQL, c.end, events.AuthorErased{}.Type()).Scan(&underWay); err != nil {
+		if err := c.pool.QueryRow(ctx, erasedSQL, c.end).Scan(&underWay); err != nil {
 			return fmt.Errorf("look for erasures: %w", err)
 		}
 	}

@@ -52,7 +52,12 @@ func inUse(t *testing.T) (pool *pgxpool.Pool, stop func()) {
 	for i := range 12 {
 		append1(t, pool, partners(novel(random, fmt.Sprint("novel ", i)))...)
 	}
-	append1(t, pool, comments(random, "first", 300)...)
+	imported := comments(random, "first", 300)
+	append1(t, pool, imported...)
+	append1(t, pool, events.Recorded{
+		StreamType: events.PostStream, StreamID: imported[0].StreamID, StreamVersion: 2, ID: "report",
+		Source: events.PostReportsSource(integrationID), Event: events.PostReported{Reason: "spam", Reports: 1},
+	})
 	stop = follow(t, pool, projections.All()...)
 	for _, p := range projections.All() {
 		caughtUp(t, pool, p.Name())
@@ -138,9 +143,10 @@ func TestCompareLocatesTampering(t *testing.T) {
 			"gen_random_uuid() AS post_id",
 		},
 		{
-			"authors", "authors", "author_id", "display_name = 'Mallory'", "display_name",
+			"posts", "authors", "author_id", "display_name = 'Mallory'", "display_name",
 			"gen_random_uuid() AS author_id, 'm' || gen_random_uuid() AS external_uuid",
 		},
+		{"posts", "reported_posts", "post_id", "spam = spam - 1", "spam", "gen_random_uuid() AS post_id"},
 		{"novels", "novels", "novel_id", "genres = '{\"a,b\"}'", "genres", "gen_random_uuid() AS novel_id"},
 		{"activity", "daily_facts", "day integration_id novel_id", "posts = posts + 1", "posts", "day + 1000 AS day"},
 		{

@@ -67,7 +67,7 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 		{projections.Posts{}, 0},
 		{projections.Posts{}, 1000},
 		{projections.Activity{}, total / 2},
-		{projections.Authors{}, total},
+		{projections.Posts{}, total},
 	} {
 		t.Run(fmt.Sprintf("%s after %d", c.projection.Name(), c.until), func(t *testing.T) {
 			t.Parallel()
@@ -114,14 +114,14 @@ func TestKilledComparisonLeavesNothing(t *testing.T) {
 	for i := range 12 {
 		append1(t, pool, comments(seeded(uint64(i)), fmt.Sprint(i), 1000)...)
 	}
-	follow(t, pool, projections.Authors{})
-	caughtUp(t, pool, "authors")
+	follow(t, pool, projections.Posts{})
+	caughtUp(t, pool, "posts")
 	schemas := func() int {
 		t.Helper()
-		return testdb.Value[int](t, pool, `SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'authors\_%'`)
+		return testdb.Value[int](t, pool, `SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'posts\_%'`)
 	}
 	for _, until := range []events.Position{5000, 12_000} {
-		kill(t, pool, "authors", until, childCompares+"=1")
+		kill(t, pool, "posts", until, childCompares+"=1")
 		if n := schemas(); n != 1 {
 			t.Errorf("%d schemas after the kill after %d events", n, until)
 		}
@@ -131,7 +131,7 @@ func TestKilledComparisonLeavesNothing(t *testing.T) {
 			return err == nil && gone
 		})
 	}
-	if c := compare(t, pool, "authors"); differences(c) != "" || c.Events != 12_000 {
+	if c := compare(t, pool, "posts"); differences(c) != "" || c.Events != 12_000 {
 		t.Errorf("%+v", c)
 	}
 	if n := schemas(); n != 0 {

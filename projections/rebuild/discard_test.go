@@ -22,7 +22,7 @@ func TestDiscard(t *testing.T) {
 		until      events.Position
 	}{
 		{projections.Posts{}, 500},
-		{projections.Authors{}, 3000},
+		{projections.Posts{}, 3000},
 		{projections.Titles{}, 3000},
 	} {
 		t.Run(fmt.Sprintf("%s after %d", c.projection.Name(), c.until), func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestPace(t *testing.T) {
 			pool := filled(t, "before", chunk*chunks)
 			clock, appended := time.Unix(0, 0), 0
 			config := rebuild.Config{
-				Pool: pool, Projection: projections.Authors{}, ChunkSize: chunk, Logger: quiet(),
+				Pool: pool, Projection: projections.Posts{}, ChunkSize: chunk, Logger: quiet(),
 				Now: func() time.Time { return clock },
 				Progress: func(p rebuild.Progress) {
 					if p.Done == 0 {

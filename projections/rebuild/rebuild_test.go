@@ -90,7 +90,7 @@ func TestRebuildIsRefusedWhileOneIsUnderWay(t *testing.T) {
 		t.Errorf("to discard it: %v", err)
 	}
 	// A rebuild of another projection is independent.
-	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Authors{}})
+	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Activity{}})
 	close(leave)
 	if err := <-ended; err != nil {
 		t.Errorf("the first rebuild: %v", err)
@@ -114,7 +114,7 @@ func TestOnlyTheBuilderOnRecordWrites(t *testing.T) {
 			t.Parallel()
 			pool := filled(t, "a", 100)
 			_, err := rebuild.Run(t.Context(), rebuild.Config{
-				Pool: pool, Projection: projections.Authors{}, ChunkSize: 10, Logger: quiet(),
+				Pool: pool, Projection: projections.Posts{}, ChunkSize: 10, Logger: quiet(),
 				Progress: func(p rebuild.Progress) {
 					if p.Done == test.after {
 						testdb.Exec(t, pool, `UPDATE projection_rebuilds SET `+test.replace)
@@ -211,7 +211,7 @@ func TestProgress(t *testing.T) {
 	append1(t, pool, novel(seeded(1), "first")...)
 	append1(t, pool, comments(seeded(1), "a", 40)...)
 	total := events.Position(count(t, pool, "events"))
-	config := rebuild.Config{Pool: pool, Projection: projections.Authors{}, ChunkSize: 10}
+	config := rebuild.Config{Pool: pool, Projection: projections.Posts{}, ChunkSize: 10}
 	var seen []rebuild.Progress
 	for _, after := range []events.Position{20, total} {
 		interrupt(t, config, after)

@@ -72,7 +72,7 @@ func newDeskOn(t *testing.T, url string) *desk {
 	}
 	runner, err := projections.NewRunner(projections.Config{
 		Pool: pool, Wake: d.wake, Logger: slog.New(slog.DiscardHandler),
-		Projections: []projections.Projection{projections.Changes{}, projections.Posts{}, projections.Authors{}},
+		Projections: []projections.Projection{projections.Changes{}, projections.Posts{}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -106,10 +106,10 @@ func (d *desk) append(t testing.TB, recorded ...events.Recorded) {
 
 func (d *desk) caughtUp(t testing.TB) {
 	t.Helper()
-	testdb.Eventually(t, "the three projections catch up", func() bool {
+	testdb.Eventually(t, "the projections catch up", func() bool {
 		d.wake.Signal()
 		return testdb.Value[int](t, d.pool, `SELECT count(*) FROM projections
-			WHERE position = (SELECT max(log_index) + 1 FROM events)`) == 3
+			WHERE position = (SELECT max(log_index) + 1 FROM events)`) == 2
 	})
 }
 

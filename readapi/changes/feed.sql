@@ -6,9 +6,9 @@ SELECT c.kind, e.recorded_at,
                'reason', r.reason)
            WHEN 'thread' THEN json_build_object('novelId', n.stream_id, 'novel', n.data ->> 'title', 'slug', n.data ->> 'slug',
                'threadId', e.stream_id)
-           WHEN 'comment' THEN json_build_object('idempotencyKey', o.event_id, 'postId', e.stream_id, 'threadId', o.data ->> 'threadId',
-               'novelId', n.stream_id, 'novel', n.data ->> 'title', 'slug', n.data ->> 'slug', 'reason', r.reason)
            WHEN 'author' THEN json_build_object('authorId', e.stream_id, 'uuid', e.personal ->> 'uuid', 'reason', r.reason)
+           ELSE json_build_object('idempotencyKey', CASE WHEN o.integration_id = $1 THEN o.event_id END, 'postId', e.stream_id, 'threadId', o.data ->> 'threadId',
+               'novelId', n.stream_id, 'novel', n.data ->> 'title', 'slug', n.data ->> 'slug', 'reason', r.reason)
        END, e.log_index + 1, e.batch_id, /* replicated */
 FROM (
     SELECT log_index, kind FROM changes
@@ -18,7 +18,7 @@ FROM (
 JOIN events AS e ON e.log_index = c.log_index
 CROSS JOIN LATERAL (SELECT coalesce(e.data ->> 'reason', '') AS reason) AS r
 LEFT JOIN LATERAL (
-    SELECT f.event_id, f.data FROM events AS f WHERE e.stream_type = 'post' AND f.stream_id = e.stream_id AND f.stream_version = 1
+    SELECT f.event_id, f.integration_id, f.data FROM events AS f WHERE e.stream_type = 'post' AND f.stream_id = e.stream_id AND f.stream_version = 1
 ) AS o ON true
 LEFT JOIN LATERAL (
     SELECT f.stream_id, f.data FROM events AS f

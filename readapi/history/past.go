@@ -118,6 +118,13 @@ func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
 			}
 			places[recorded.StreamID] = len(shown.Posts)
 			shown.Posts = append(shown.Posts, post)
+		case events.PostEdited:
+			if place, ok := places[recorded.StreamID]; ok && e.NewText && e.Comment != nil {
+				shown.Posts[place].Content = e.Comment.Content
+			}
+			if place, ok := places[recorded.StreamID]; ok {
+				shown.Posts[place].ChapterNumber = e.Chapter
+			}
 		default: // shown in LastEvent
 		}
 		if place, ok := places[recorded.StreamID]; ok {

@@ -131,8 +131,9 @@ type commentView struct {
 
 	Path, Name               string
 	When                     moment
-	ChapterName, ChapterPath string // "" for the novel as a whole
-	ParentPath, ParentName   string // of the comment that it replies to, unless the page shows that by its place
+	Edited                   *moment // nil: never
+	ChapterName, ChapterPath string  // "" for the novel as a whole
+	ParentPath, ParentName   string  // of the comment that it replies to, unless the page shows that by its place
 	Replies                  *repliesView
 }
 
@@ -162,6 +163,9 @@ func newThread(t *readapi.TopLevelComment, links links, now time.Time, unfold bo
 	view = func(post *readapi.Post) (v commentView, below int) {
 		id := post.ID.String()
 		v = commentView{Post: post, Path: links.post(id), Name: nameOf(post), When: momentAt(post.WrittenAt, now)}
+		if post.EditedAt != nil {
+			v.Edited = new(momentAt(*post.EditedAt, now))
+		}
 		if post.Chapter != "" {
 			v.ChapterName, v.ChapterPath = chapterName(string(post.Chapter)), links.with("chapter", string(post.Chapter))
 		}
