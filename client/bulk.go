@@ -16,7 +16,9 @@ import (
 type Line struct {
 	Operation Operation `json:"operation"`
 	Key       string    `json:"idempotencyKey"`
-	Body      any       `json:"body"` // a Novel or a Post, or their JSON as a json.RawMessage
+	// Post is the key of the comment that OperationEdits and OperationWithdrawals change.
+	Post string `json:"post,omitempty"`
+	Body any    `json:"body"` // a Novel, a Post or an Edit, or their JSON as a json.RawMessage; nil for a withdrawal
 }
 
 // Outcome is what the service did with a line: an error, or the members of the answer to a single command.
@@ -27,6 +29,7 @@ type Outcome struct {
 	Created   bool `json:"created"`
 	Updated   bool `json:"updated"`   // see UpsertedNovel
 	Canonical bool `json:"canonical"` // see UpsertedNovel
+	Applied   bool `json:"applied"`   // of a change: see ChangedPost
 	Replayed  bool `json:"replayed"`  // the key was used before, maybe by an earlier attempt of Bulk
 	Mismatch  bool `json:"mismatch"`  // … for another command, which stays in effect: this one was not executed
 

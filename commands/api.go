@@ -44,7 +44,7 @@ func NewOutcomes() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "novelgate_commands_total",
 		Help: "Commands that passed authentication, by operation and outcome: created, updated, canonical, foreign, " +
-			"replayed, or the code of the problem.",
+			"edited, superseded, withdrawn, reported, replayed, or the code of the problem.",
 	}, []string{"operation", "outcome"})
 }
 
@@ -61,17 +61,27 @@ func (a *API) Register(router *mux.Router) {
 	add := func(method, path string, rt route, operation auth.Operation[*auth.Integration]) {
 		router.Handle(base+path, a.Partners.Handle(rt, operation)).Methods(method)
 	}
-	command := func(path string, allowed func(*auth.Integration) error, execute execute, limits ...ratelimit.Operation) {
-		add(http.MethodPost, path, route{
-			Command: true, MaxBody: request.MaxBody, Allowed: allowed,
-			Headers: func(h http.Header, caller *auth.Integration) { a.Limits.setHeaders(h, caller, limits...) },
-		}, a.command(limits[0], execute))
+	command := func(
+		method, path string, operation ratelimit.Operation, allowed func(*auth.Integration) error, execute execute,
+	) {
+		rt := route{Command: string(operation), MaxBody: request.MaxBody, Allowed: allowed}
+		if method == http.MethodDelete {
+			rt.MaxBody = 0
+		}
+		rt.Headers = func(h http.Header, caller *auth.Integration) {
+			a.Limits.setHeaders(h, caller, limitOf(operation))
+		}
+		add(method, path, rt, a.command(operation, execute))
 	}
-	command("/novels", MayCreateNovels, a.upsertNovel, ratelimit.Novels)
-	command("/posts", MayPost, a.importPost, ratelimit.Posts)
+	command(http.MethodPost, "/novels", ratelimit.Novels, MayCreateNovels, a.upsertNovel)
+	command(http.MethodPost, "/posts", ratelimit.Posts, MayPost, a.importPost)
+	// A key may hold slashes.
+	const key = "/{idempotencyKey:(?s:.+)}"
+	command(http.MethodPost, "/posts"+key+"/reports", Reports, MayPost, a.reportPost)
+	command(http.MethodPatch, "/posts"+key, Edits, MayPost, a.editPost)
+	command(http.MethodDelete, "/posts"+key, Withdrawals, MayPost, a.withdrawPost)
 	add(http.MethodGet, "/me", route{}, a.me)
 	add(http.MethodPost, "/deliveries/reconcile", route{MaxBody: maxReconcileBody}, a.reconcile)
-	// A key may hold slashes.
 	add(http.MethodGet, "/deliveries/{idempotencyKey:(?s:.*)}", route{}, a.showDelivery)
 	add(http.MethodPost, "/resolve", route{MaxBody: request.MaxBody, Allowed: MayCreateNovels}, a.resolve)
 }
@@ -90,6 +100,26 @@ func MayPost(caller *auth.Integration) error {
 		return problem.New(problem.CodeCapabilityDisabled, "This integration lacks the capability of post ingestion.")
 	}
 	return nil
+}
+
+// Operations about comments on record. They count against the limit of comments.
+const (
+	Edits       ratelimit.Operation = "edits"
+	Withdrawals ratelimit.Operation = "withdrawals"
+	Reports     ratelimit.Operation = "reports"
+)
+
+// limitOf returns the operation whose limit counts an operation.
+func limitOf(operation ratelimit.Operation) ratelimit.Operation {
+	if operation == ratelimit.Novels {
+		return ratelimit.Novels
+	}
+	return ratelimit.Posts
+}
+
+// done has the outcome of operations on comments, for the metric.
+var done = map[ratelimit.Operation]string{
+	ratelimit.Posts: "created", Edits: "edited", Withdrawals: "withdrawn", Reports: "reported",
 }
 
 // execute executes a command. Also with an error, outcome says whether the command repeats an earlier one.
@@ -116,10 +146,12 @@ func (a *API) command(operation ratelimit.Operation, execute execute) auth.Opera
 			outcome = string(code)
 		case result.Replayed:
 			outcome = "replayed"
-		case operation == ratelimit.Posts:
-			outcome = "created"
-		default:
+		case operation == ratelimit.Novels:
 			outcome = result.Outcome.String()
+		case result.Superseded:
+			outcome = "superseded"
+		default:
+			outcome = done[operation]
 		}
 		a.readiness.record(a.Partners.Now(), code)
 		a.Outcomes.WithLabelValues(string(operation), outcome).Inc()

@@ -24,7 +24,7 @@ import (
 	"novelgate/internal/web"
 )
 
-// delivery is a recorded upsert or comment with the current state of its novel.
+// delivery is a recorded command with the current state of its novel.
 type delivery struct {
 	Operation      ratelimit.Operation `json:"operation"`
 	IdempotencyKey string              `json:"idempotencyKey"`
@@ -36,7 +36,7 @@ type delivery struct {
 	Reason         *string             `json:"reason"` // of staff for the rejection, or for hiding the comment; nil otherwise
 }
 
-// postDelivery is a recorded comment with its current state.
+// postDelivery is a recorded comment, or a change of one, with the current state of the comment.
 type postDelivery struct {
 	delivery
 	PostID       uuid.UUID  `json:"postId"`
@@ -75,7 +75,7 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	var streamID uuid.UUID
 	var stored events.Stored
 	postID := uuid.NullUUID{UUID: events.PostID(c.Caller.IntegrationID, key), Valid: operation == ratelimit.Posts}
-	found, err := queryReplicated(ctx, a.DB, deliverySQL, []any{postID, key, c.Caller.IntegrationID},
+	found, err := queryReplicated(ctx, a.DB, deliverySQL, []any{postID, key, c.Caller.IntegrationID, paths[operation]},
 		func(row pgx.CollectableRow) (struct{}, error) {
 			return struct{}{}, row.Scan(&streamID, &stored.Type, &stored.Data, &shown.ReceivedAt)
 		})
@@ -92,6 +92,12 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 		}
 		shown.URL = a.Addresses.Novel(shown.Slug)
 		return &answer{Body: shown}, nil
+	}
+	if operation != ratelimit.Posts { // a change: show the comment
+		err := a.DB.QueryRow(ctx, deliverySQL, streamID, "", uuid.Nil, "").Scan(nil, &stored.Type, &stored.Data, nil)
+		if err != nil {
+			return nil, fmt.Errorf("find the comment of a change: %w", err)
+		}
 	}
 	imported, err := events.DecodeAs[events.PostImported](stored)
 	if err != nil {
@@ -115,14 +121,19 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	}}, nil
 }
 
-// parseOperation accepts the operations that have deliveries: novels and posts.
+// paths has the operations that have deliveries, with the paths of their sources.
+var paths = map[ratelimit.Operation]string{
+	ratelimit.Novels: "novels", ratelimit.Posts: "posts",
+	Edits: "posts/edits", Withdrawals: "posts/withdrawals", Reports: "posts/reports",
+}
+
 func parseOperation(name string) (ratelimit.Operation, bool) {
 	operation := ratelimit.Operation(name)
-	return operation, operation == ratelimit.Novels || operation == ratelimit.Posts
+	return operation, paths[operation] != ""
 }
 
 // operationWanted is the error text for any other name.
-const operationWanted = "must be novels or posts"
+const operationWanted = "must be novels, posts, edits, withdrawals or reports"
 
 // postVisibility returns whether readers see a post, and why not. It reads the log, so it has no lag.
 func (a *API) postVisibility(ctx context.Context, caller *auth.Integration, id uuid.UUID) (post.Visibility, error) {
@@ -188,8 +199,8 @@ type reconcileResponse struct {
 }
 
 var (
-	//go:embed reconcile_novels.sql
-	reconcileNovelsSQL string
+	//go:embed reconcile_keys.sql
+	reconcileKeysSQL string
 	//go:embed reconcile_posts.sql
 	reconcilePostsSQL string
 )
@@ -221,7 +232,7 @@ func (a *API) reconcile(ctx context.Context, c *call) (*answer, error) {
 	if err := o.Err(); err != nil {
 		return nil, err
 	}
-	sql, args := reconcileNovelsSQL, []any{keys, c.Caller.IntegrationID}
+	sql, args := reconcileKeysSQL, []any{keys, c.Caller.IntegrationID, paths[operation]}
 	if operation == ratelimit.Posts {
 		postIDs := make([]uuid.UUID, len(keys))
 		for i, key := range keys {

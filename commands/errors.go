@@ -36,9 +36,16 @@ func Problem(err error) *problem.Error {
 		return problem.ErrNovelNotFound
 	case errors.Is(err, author.ErrBlocked):
 		return problem.ErrAuthorBlocked
+	case errors.Is(err, post.ErrNotFound):
+		return problem.ErrNotFound.WithDetail("No comment of yours has the key in the path. Ask " +
+			"/api/integrations/deliveries/reconcile which of your comments are missing, and send them first.")
+	case errors.Is(err, post.ErrWithdrawn):
+		return problem.ErrGone.WithDetail("The comment was withdrawn. Nothing was changed.")
+	case errors.Is(err, post.ErrErased):
+		return problem.ErrGone.WithDetail("The comment was erased with all of its author. Nothing was changed.")
 	case errors.Is(err, committer.ErrKeyMisused):
 		return problem.New(problem.CodeInvalidIdempotencyKey,
-			"This Idempotency-Key was used for a novel with another title.")
+			"This Idempotency-Key was used for a novel with another title, or for another comment.")
 	case errors.Is(err, committer.ErrOutcomeUnknown):
 		return problem.Unavailable(web.RetryAfter).WithDetail(
 			"It is not known whether the command was carried out. Repeat the request with the same Idempotency-Key: it is " +

@@ -12,9 +12,10 @@ import (
 )
 
 type postCommand struct {
-	Hide    postDecision `cmd:"" help:"Hide a post from readers. The partner can read the reason."`
-	Restore postDecision `cmd:"" help:"Make a hidden post visible again, also one hidden with all posts of its author."`
-	Show    PostArg      `cmd:"" help:"Show a post, hidden or not, with its author and history."`
+	Hide           postDecision `cmd:"" help:"Hide a post from readers. The partner can read the reason."`
+	Restore        postDecision `cmd:"" help:"Make a hidden post visible again, also one hidden with all posts of its author."`
+	DismissReports postDecision `cmd:"" help:"Find the reports of a post unfounded. The reporting partners can read the reason."`
+	Show           PostArg      `cmd:"" help:"Show a post, hidden or not, with its author and history."`
 }
 
 // PostArg names a post.
@@ -35,6 +36,8 @@ func (c *postCommand) run(ctx context.Context, env *environment) error {
 			return shownPost(s.HidePost(ctx, c.Hide.PostID, c.Hide.Reason))
 		case "restore":
 			return shownPost(s.RestorePost(ctx, c.Restore.PostID, c.Restore.Reason))
+		case "dismiss-reports":
+			return shownPost(s.DismissReports(ctx, c.DismissReports.PostID, c.DismissReports.Reason))
 		default: // show
 			return shownPost(s.Post(ctx, c.Show.PostID))
 		}
@@ -56,11 +59,20 @@ func printPost(env *environment, p staff.Post) {
 	}
 	rows = append(rows, []any{"novel", p.NovelID}, []any{"integration", p.IntegrationID},
 		[]any{"received", formatTime(&p.ReceivedAt)})
-	if p.Author != nil {
+	if p.EditedAt != nil {
+		rows = append(rows, []any{"edited", formatTime(p.EditedAt)})
+	}
+	if p.Reports > 0 {
+		rows = append(rows, []any{"reports", p.Reports})
+	}
+	switch {
+	case p.Author != nil:
 		rows = append(rows, []any{"author", p.Author.ExternalUUID}, []any{"username", p.Author.Username},
 			[]any{"member", orDash(p.Author.MemberID)},
 			[]any{"blocked", yesNo(p.Author.Blocked)}, []any{"content", title.Clip(*p.Content, 200)})
-	} else {
+	case p.Withdrawn:
+		rows = append(rows, []any{"author", "withdrawn by the partner"})
+	default:
 		rows = append(rows, []any{"author", "erased"})
 	}
 	env.table(rows...)

@@ -96,6 +96,7 @@ type staffService interface {
 	Post(ctx context.Context, id uuid.UUID) (staff.Post, error)
 	HidePost(ctx context.Context, id uuid.UUID, reason string) (staff.Post, error)
 	RestorePost(ctx context.Context, id uuid.UUID, reason string) (staff.Post, error)
+	DismissReports(ctx context.Context, id uuid.UUID, reason string) (staff.Post, error)
 
 	AuthorWithHistory(ctx context.Context, name staff.AuthorName) (staff.Author, error)
 	ListAuthors(ctx context.Context, f staff.AuthorFilter) ([]staff.Author, error)

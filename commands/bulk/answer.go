@@ -49,6 +49,26 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 			refusal
 		}{h, r}, string(p.Code)
 	}
+	t := tail{Replayed: result.Replayed, Mismatch: result.Mismatch}
+	if l.Comment != "" {
+		var unknown []string
+		switch outcome = "withdrawn"; {
+		case result.Replayed:
+			outcome = "replayed"
+		case result.Superseded:
+			outcome = "superseded"
+		case l.Edit != nil:
+			outcome = "edited"
+		}
+		if l.Edit != nil {
+			unknown = l.Edit.Unknown
+		}
+		return struct {
+			head
+			commands.ChangeAnswer
+			tail
+		}{h, commands.NewChangeAnswer(a.Addresses, unknown, result), t}, outcome
+	}
 	isCreated := !result.Replayed && (l.Post != nil || result.Outcome == novel.Created)
 	switch {
 	case result.Replayed:
@@ -60,7 +80,6 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 	default:
 		outcome = "unchanged"
 	}
-	t := tail{Replayed: result.Replayed, Mismatch: result.Mismatch}
 	if l.Post != nil {
 		return struct {
 			head

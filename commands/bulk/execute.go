@@ -39,7 +39,7 @@ type execution struct {
 }
 
 // inOrder returns the lines in the order of their execution: that of the request, except that a reply comes right after
-// its parent. In a circle of replies, the first of them does not wait.
+// its parent, and a change right after its comment. In a circle of replies, the first of them does not wait.
 func inOrder(lines []*line) []*line {
 	comments, upserts := map[string]*line{}, map[string]*line{} // the first comment of a key, the last upsert of a title
 	for _, l := range lines {
@@ -68,8 +68,10 @@ func inOrder(lines []*line) []*line {
 			if parent := comments[*l.Post.ParentKey]; parent != l {
 				l.before = parent
 			}
+		case l.Comment != "":
+			l.before = comments[l.Comment]
 		}
-		if l.Post != nil && l.before != nil && !taken[l.before.index] {
+		if l.Novel == nil && l.before != nil && !taken[l.before.index] {
 			children[l.before] = append(children[l.before], l)
 		} else if !l.ended {
 			take(l)
@@ -191,13 +193,21 @@ func (e *execution) submit(ctx context.Context, l *line) (none committer.Submitt
 		RequestID: e.requestIDOf(l),
 	}
 	var cmd *committer.Command
-	if l.Novel != nil {
+	// The outcome of the parent may be unknown, because both are under way. If the parent fails, the reply must not be
+	// stored without it, and a change not be refused: the client may send both again.
+	awaits := l.before != nil && !l.before.ended
+	switch {
+	case l.Novel != nil:
 		cmd = committer.NewUpsertNovel(caller, l.Key, l.Novel)
-	} else {
+	case l.Post != nil:
 		cmd = committer.NewImportPost(caller, l.Key, l.Post)
-		// The outcome of the parent may be unknown, because both are under way. If the parent fails, the reply must not be
-		// stored without it: the client may send both again.
-		cmd.Comment.AwaitParent = l.before != nil && !l.before.ended
+		cmd.Comment.AwaitParent = awaits
+	case l.Edit != nil:
+		cmd = committer.NewEditPost(caller, l.Key, l.Comment, l.Edit)
+		cmd.Change.AwaitComment = awaits
+	default:
+		cmd = committer.NewWithdrawPost(caller, l.Key, l.Comment)
+		cmd.Change.AwaitComment = awaits
 	}
 	cmd.Bulk = true
 	submitted, err := e.Committer.Submit(ctx, cmd)
@@ -226,5 +236,5 @@ func (e *execution) end(ctx context.Context, l *line, result *committer.Result, 
 		e.stopped = err
 	}
 	e.report(l, result)
-	l.Novel, l.Post = nil, nil
+	l.Novel, l.Post, l.Edit = nil, nil, nil
 }

@@ -25,7 +25,8 @@ type line struct {
 	Line       // without the command when its outcome is known
 	number int // in the request; the first is 1
 
-	// before must be on record before this line: the parent of a reply, or the last upsert of a novel before this one.
+	// before must be on record before this line: the parent of a reply, the comment of a change, or the last upsert of a
+	// novel before this one.
 	before *line
 	index  int            // in the answer
 	ended  bool           // its outcome is known
@@ -38,6 +39,8 @@ type Line struct {
 	Key       string
 	Novel     *request.Novel // of an upsert
 	Post      *request.Post  // of a comment
+	Comment   string         // key of the comment of an edit or a withdrawal; "" in other commands
+	Edit      *request.Edit
 }
 
 var errLongLine = problem.PayloadTooLarge(request.MaxBody).WithDetail(
@@ -80,10 +83,12 @@ func readLines(body io.Reader, receivedAt time.Time, caller *auth.Integration) (
 func (l *line) fail(p *problem.Error) { l.ended, l.failed = true, p }
 
 // members are the members of a line. Others are ignored.
-var members = []string{"operation", "idempotencyKey", "body"}
+var members = []string{"operation", "idempotencyKey", "body", "post"}
 
-// ParseLine reads {"operation":"posts"|"novels","idempotencyKey":"…","body":{…}} with the checks of the live interface,
-// in their order; allowed checks the capability. The error is a *problem.Error.
+// ParseLine reads {"operation":"posts"|"novels","idempotencyKey":"…","body":{…}},
+// {"operation":"edits","idempotencyKey":"…","post":"…","body":{…}} or
+// {"operation":"withdrawals","idempotencyKey":"…","post":"…"} with the checks of the live interface, in their order;
+// allowed checks the capability. The error is a *problem.Error.
 func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operation) error) (l Line, err error) {
 	if len(raw) > maxLine {
 		return l, errLongLine
@@ -100,9 +105,9 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	}
 	body := values[2]
 	switch l.Operation = ratelimit.Operation(operation); {
-	case l.Operation != ratelimit.Posts && l.Operation != ratelimit.Novels:
+	case !slices.Contains(operations, l.Operation):
 		l.Operation = ""
-		wrong := "must be novels or posts"
+		wrong := "must be novels, posts, edits or withdrawals"
 		if operation != "" {
 			wrong += fmt.Sprintf(", got %q", web.Clip(operation))
 		}
@@ -120,22 +125,40 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 		return l, problem.New(problem.CodeInvalidIdempotencyKey, "The idempotencyKey must be a string.")
 	case wrong != "":
 		return l, problem.New(problem.CodeInvalidIdempotencyKey, "The idempotencyKey "+wrong+".")
-	case body == nil:
+	case body == nil && l.Operation != commands.Withdrawals:
 		return l, problem.InvalidField("body", "is required")
 	}
-	if l.Operation == ratelimit.Novels {
+	switch l.Operation {
+	case ratelimit.Novels:
 		novel, err := request.DecodeNovel(body)
 		if err == nil {
 			l.Novel = &novel
 		}
 		return l, err
+	case ratelimit.Posts:
+		post, err := request.DecodePost(body, receivedAt)
+		if err == nil {
+			l.Post = &post
+		}
+		return l, err
 	}
-	post, err := request.DecodePost(body, receivedAt)
-	if err == nil {
-		l.Post = &post
+	comment, _ := text(values[3])
+	if comment, wrong = web.ParseKey(comment); wrong != "" {
+		return l, problem.InvalidField("post", "must be the idempotency key of a comment: it "+wrong)
 	}
-	return l, err
+	if l.Operation == commands.Edits {
+		edit, err := request.DecodeEditedPost(body, receivedAt)
+		if err != nil {
+			return l, err
+		}
+		l.Edit = &edit
+	}
+	l.Comment = comment
+	return l, nil
 }
+
+// operations are the operations of lines.
+var operations = []ratelimit.Operation{ratelimit.Novels, ratelimit.Posts, commands.Edits, commands.Withdrawals}
 
 func mayImport(caller *auth.Integration) error {
 	if !caller.CanImport {
@@ -154,7 +177,7 @@ func allowed(caller *auth.Integration, operation ratelimit.Operation) error {
 
 // split returns the values of members as they were sent, nil for one that is missing. It only checks where values end,
 // so that the body gets the checks, and the error, of the live interface.
-func split(raw []byte) (values [3]jsontext.Value, err error) {
+func split(raw []byte) (values [4]jsontext.Value, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	begin, err := dec.ReadToken()
 	if err == nil && begin.Kind() != '{' {

@@ -62,7 +62,7 @@ func TestUnreadableLines(t *testing.T) {
 		if o.Line != i+1 || o.code() != w.code || o.IdempotencyKey != w.key || o.Operation != w.operation {
 			t.Errorf("%.80q: %+v %+v", w.line, o, o.Problem)
 		}
-		if strings.Contains(w.line, "other") && !strings.Contains(o.Problem.Detail, `must be novels or posts, got "other"`) {
+		if strings.Contains(w.line, "other") && !strings.Contains(o.Problem.Detail, `must be novels, posts, edits or withdrawals, got "other"`) {
 			t.Errorf("%q: %s", w.line, o.Problem.Detail)
 		}
 	}

@@ -155,6 +155,7 @@ func (st *state) queueAppend(ctx context.Context, statements *pgx.Batch) (err er
 		return err
 	}
 	st.id = st.decided[0].Metadata.Batch
+	st.queueErase(statements)
 	return projections.QueueInline(ctx, statements, st.decided)
 }
 

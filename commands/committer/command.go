@@ -16,9 +16,10 @@ import (
 
 // Refusals that do not come from an aggregate.
 var (
-	// ErrKeyMisused refuses an upsert whose idempotency key was used for another title.
-	ErrKeyMisused = errors.New("the idempotency key was used for another title")
-	// ErrParentUnknown refuses a reply with AwaitParent whose parent is not on record.
+	// ErrKeyMisused refuses an upsert or a change whose idempotency key was used for another title or comment.
+	ErrKeyMisused = errors.New("the idempotency key was used for another title or comment")
+	// ErrParentUnknown refuses a reply with AwaitParent whose parent, or a change with AwaitComment whose comment,
+	// is not on record.
 	ErrParentUnknown = errors.New("the parent of the reply is not on record")
 	// ErrUnderReview is the post.ErrNovelNotFound of an integration that may create novels, but not by comments.
 	ErrUnderReview = fmt.Errorf("%w: the integration is under review", post.ErrNovelNotFound)
@@ -48,11 +49,12 @@ type Caller struct {
 	TraceParent     string // W3C trace context; "" for none
 }
 
-// Command is the upsert of a novel or the import of a comment: exactly one of Fields and Comment is set.
+// Command is the upsert of a novel, the import of a comment, or a change of one: exactly one of Fields, Comment and
+// Change is set.
 type Command struct {
 	Caller      Caller
 	Key         string // idempotency key
-	Title       string // of the novel, cleaned
+	Title       string // of the novel, cleaned; "" in a change
 	FoldedTitle string
 	Canonical   []byte // the normalised command, to distinguish a retry from a reuse of its key
 	// Bulk: the command is a line of a bulk request. It waits until no live command does, and has a limit of its own.
@@ -60,6 +62,7 @@ type Command struct {
 
 	Fields  *novel.Fields // of an upsert
 	Comment *Comment
+	Change  *Change
 }
 
 // Comment is the comment of a command.
@@ -99,9 +102,10 @@ type Result struct {
 	Outcome      novel.Outcome // only of an upsert
 	NovelID      uuid.UUID     // only of an upsert
 	Slug         string        // of the novel
-	PostID       uuid.UUID     // only of a comment
+	PostID       uuid.UUID     // of a comment or a change
 	ThreadID     uuid.UUID     // only of a comment
 	ParentPostID *uuid.UUID    // only of a comment; nil for a top-level one
+	Superseded   bool          // an edit that changes nothing, because a later one is on record
 	Replayed     bool          // the key was used before; this command changed nothing (also set with novel.ErrRejected)
 	Mismatch     bool          // … and the command differs from the original
 	Original     Original
@@ -131,10 +135,13 @@ type job struct {
 
 func newJob(cmd *Command, q *queue) *job {
 	j := &job{Command: cmd, queue: q, key: deliveryKey{id: cmd.Key}, done: make(chan struct{})}
-	if j.isComment() {
+	switch {
+	case j.isComment():
 		j.key.source = events.PostsSource(cmd.Caller.IntegrationID)
 		j.author = events.AuthorID(cmd.Caller.AuthorKey, cmd.Comment.Comment.ExternalUUID)
-	} else {
+	case j.isChange():
+		j.key.source = j.Change.source(cmd.Caller.IntegrationID)
+	default:
 		j.key.source = events.NovelsSource(cmd.Caller.IntegrationID)
 	}
 	return j
@@ -142,7 +149,9 @@ func newJob(cmd *Command, q *queue) *job {
 
 func (j *job) isComment() bool { return j.Comment != nil }
 
+func (j *job) isChange() bool { return j.Change != nil }
+
 // mayCreate reports whether the job may create a novel with an unknown title.
 func (j *job) mayCreate() bool {
-	return !j.isComment() || post.CreatesNovel(j.Caller.CanCreateNovels, j.Caller.Review)
+	return j.Fields != nil || j.isComment() && post.CreatesNovel(j.Caller.CanCreateNovels, j.Caller.Review)
 }

@@ -3,6 +3,7 @@ package committer
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,6 +25,8 @@ func (b *batch) decide(st *state, jobs []*job) error {
 		case err != nil:
 		case j.isComment():
 			j.result, err = b.decidePost(st, j)
+		case j.isChange():
+			j.result, err = b.decideChange(st, j)
 		default:
 			j.result, err = b.decideNovel(st, j)
 		}
@@ -47,6 +50,7 @@ func (b *batch) charge(st *state, j *job) error {
 func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
+		errors.Is(err, post.ErrNotFound) || errors.Is(err, post.ErrWithdrawn) || errors.Is(err, post.ErrErased) ||
 		errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.Is(err, ErrParentUnknown) ||
 		errors.As(err, &limited)
 }
@@ -201,6 +205,9 @@ func (b *batch) decidePost(st *state, j *job) (Result, error) {
 	st.append(j, events.PostStream, postID, 1, j.key.source, imported)
 	st.first[j.key] = j
 	st.parents[j.key] = post.Parent{PostID: postID, ThreadID: t.threadID}
+	if c := st.comments[postID]; c != nil { // a later command of the batch changes it
+		c.Post, c.slug = c.Apply(imported, time.Time{}), t.novel.Slug
+	}
 	return Result{
 		PostID: postID, ThreadID: t.threadID, ParentPostID: imported.ParentPostID, Slug: t.novel.Slug,
 	}, nil

@@ -58,7 +58,7 @@ const (
 	underReview    = notFound + ": the integration is under review"
 	rejected       = "error: staff of the host platform declined this title"
 	rejectedReplay = "error: staff of the host platform declined this title"
-	misused        = "error: the idempotency key was used for another title"
+	misused        = "error: the idempotency key was used for another title or comment"
 	blocked        = "error: staff of the host platform blocked this author"
 	unknownParent  = "error: the parent of the reply is not on record"
 )

@@ -187,7 +187,8 @@ func TestLostAnswer(t *testing.T) {
 					got = append(got, (<-answers).String())
 				}
 				want := []string{
-					"created", "updated replayed mismatch", "updated", "error: the idempotency key was used for another title",
+					"created", "updated replayed mismatch", "updated",
+					"error: the idempotency key was used for another title or comment",
 					"post", "post threaded", "post replayed mismatch", "post",
 				}
 				if diff := cmp.Diff(want, got); diff != "" {

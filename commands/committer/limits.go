@@ -26,7 +26,7 @@ func (c *Command) request() ratelimit.Operation {
 	switch {
 	case c.Bulk:
 		return ratelimit.Lines
-	case c.Comment != nil:
+	case c.Fields == nil:
 		return ratelimit.Posts
 	default:
 		return ""

@@ -48,6 +48,8 @@ type state struct {
 	blocked    map[uuid.UUID]bool          // blocked authors of comments of this batch
 	parents    map[deliveryKey]post.Parent // posts of this batch, and known parents
 	slugs      map[string]struct{}         // taken slugs among the candidates
+	comments   map[uuid.UUID]*changed      // comments of changes; without events for one that is not on record
+	withdrawn  []uuid.UUID                 // comments that the attempt withdraws
 	decided    []events.Recorded           // events, in the order of the decisions
 	senders    []uuid.UUID                 // integration of each decided event
 	bytes      []int                       // size of each decided event
@@ -58,7 +60,8 @@ func newState(jobs int) *state {
 		held:   new(bool),
 		titles: make(map[string]*title, jobs), deliveries: map[deliveryKey]*delivery{},
 		first: make(map[deliveryKey]*job, jobs), blocked: map[uuid.UUID]bool{},
-		parents: make(map[deliveryKey]post.Parent, jobs), decided: make([]events.Recorded, 0, jobs+8),
+		parents: make(map[deliveryKey]post.Parent, jobs), comments: map[uuid.UUID]*changed{},
+		decided: make([]events.Recorded, 0, jobs+8),
 	}
 }
 
@@ -118,6 +121,7 @@ func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job
 	}
 	queueKeys(statements, st, jobs)
 	queueTitles(statements, st, jobs)
+	queueComments(statements, st, jobs)
 	if err := db.SendBatch(ctx, statements).Close(); err != nil {
 		return fmt.Errorf("read batch: %w", err)
 	}
@@ -127,7 +131,9 @@ func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job
 func queueTitles(statements *pgx.Batch, st *state, jobs []*job) {
 	wanted := make(map[string]bool, len(jobs)) // folded title → with details
 	for _, j := range jobs {
-		wanted[j.FoldedTitle] = wanted[j.FoldedTitle] || !j.isComment()
+		if !j.isChange() {
+			wanted[j.FoldedTitle] = wanted[j.FoldedTitle] || !j.isComment()
+		}
 	}
 	folded, details := make([]string, 0, len(wanted)), make([]bool, 0, len(wanted))
 	for f, withDetails := range wanted {
@@ -232,6 +238,9 @@ func (st *state) readSlugs(ctx context.Context, db database.DB, jobs []*job) err
 	var candidates []string
 	created := map[string]bool{}
 	for _, j := range jobs {
+		if j.isChange() {
+			continue
+		}
 		n := &st.titles[j.FoldedTitle].novel
 		if n.Exists() || n.Slug != "" || // a free title has kept its slug
 			created[j.FoldedTitle] || !j.mayCreate() || st.deliveries[j.key] != nil {

@@ -317,6 +317,8 @@ func (a answer) String() string {
 	switch {
 	case a.err != nil:
 		return "error: " + a.err.Error()
+	case a.PostID != uuid.Nil && a.ThreadID == uuid.Nil:
+		return words("changed", a.Superseded, "superseded", a.Replayed, "replayed", a.Mismatch, "mismatch")
 	case a.PostID != uuid.Nil:
 		return words("post", a.Replayed, "replayed", a.Mismatch, "mismatch", a.ParentPostID != nil, "threaded")
 	default:

@@ -51,9 +51,7 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 		Title:      o.title(),
 		Content:    o.required("content", asSent, visible(maxContent)),
 	}
-	if what, found := findHTML(p.Content); found {
-		o.Fail("content", "must be plain text, but contains HTML: %s", what)
-	}
+	o.refuseHTML("content", p.Content)
 	p.Chapter = o.chapter("chapterNumber")
 	p.WrittenAt, p.TimestampGiven = o.timestamp("timestamp", receivedAt)
 	p.ParentKey = o.optional("parent_uuid", keyOrText, anyText)
@@ -62,6 +60,12 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	}
 	p.FoldedTitle, p.Unknown = title.Fold(p.Title), o.Unknown()
 	return p, nil
+}
+
+func (o *object) refuseHTML(field, text string) {
+	if what, found := findHTML(text); found {
+		o.Fail(field, "must be plain text, but contains HTML: %s", what)
+	}
 }
 
 func anyText(string) string { return "" }

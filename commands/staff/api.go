@@ -76,6 +76,10 @@ func (a *API) Register(router *mux.Router) {
 
 		{http.MethodGet, postPath, showPost, "", nil},
 		{http.MethodPost, postPath + "/hide", moderatePost((*Staff).HidePost), "posts/*/hide", nil},
+		{
+			http.MethodPost, postPath + "/dismiss-reports", moderatePost((*Staff).DismissReports),
+			"posts/*/dismiss-reports", nil,
+		},
 		{http.MethodPost, postPath + "/restore", moderatePost((*Staff).RestorePost), "posts/*/restore", nil},
 
 		{http.MethodGet, webhooksPath, listWebhooks, "", []string{"integration"}},

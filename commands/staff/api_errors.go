@@ -20,7 +20,8 @@ func Problem(err error) *problem.Error {
 	var edit *novel.EditError
 	var limit *principal.LimitError
 	switch {
-	case errors.As(err, &ofNovel), errors.As(err, &ofAuthor), errors.As(err, &ofPost):
+	case errors.As(err, &ofNovel), errors.As(err, &ofAuthor), errors.As(err, &ofPost),
+		errors.Is(err, post.ErrNotReported):
 		return problem.New(problem.CodeInvalidTransition, problem.Sentence(err))
 	case errors.As(err, &edit):
 		return problem.New(problem.CodeConflict, problem.Sentence(err))

@@ -24,7 +24,10 @@ type Post struct {
 	ChapterNumber jsontext.Value `json:"chapterNumber"`
 	WrittenAt     time.Time      `json:"writtenAt"`
 	ReceivedAt    time.Time      `json:"receivedAt"`
-	Content       *string        `json:"content"` // nil, like author, after erasure
+	EditedAt      *time.Time     `json:"editedAt"`  // nil: never
+	Withdrawn     bool           `json:"withdrawn"` // by its partner
+	Reports       int            `json:"reports"`   // readers who reported it since the latest decision about it
+	Content       *string        `json:"content"`   // nil, like author, after erasure
 	Author        *PostAuthor    `json:"author"`
 	State         post.State     `json:"state"`
 	HiddenBy      *string        `json:"hiddenBy"` // post.Individually or post.WithAuthor; nil, like reason, when visible
@@ -56,6 +59,12 @@ func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (P
 		}
 		return p.Restore(by, reason)
 	})
+}
+
+// DismissReports finds the reports of a post unfounded.
+func (s *Staff) DismissReports(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
+	return s.moderatePost(ctx, id, reason,
+		func(_ database.Querier, p post.Post) (events.Event, error) { return p.DismissReports(reason) })
 }
 
 func (s *Staff) moderatePost(
@@ -99,13 +108,16 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	visibility := p.Visibility(by)
 	found := Post{
 		PostID: id, ThreadID: p.Imported.ThreadID, NovelID: p.Imported.NovelID, IntegrationID: p.Imported.IntegrationID,
-		ParentPostID: p.Imported.ParentPostID, ChapterNumber: p.Imported.ChapterNumber,
+		ParentPostID: p.Imported.ParentPostID, ChapterNumber: p.Chapter(), Withdrawn: p.Withdrawn, Reports: p.Reports,
 		WrittenAt: p.Imported.WrittenAt, ReceivedAt: p.ReceivedAt.UTC(), State: visibility.State, History: historyOf(history),
 	}
 	if visibility.State == post.Hidden {
 		found.HiddenBy, found.Reason = &visibility.By, &visibility.Reason
 	}
-	if comment := p.Imported.Comment; comment != nil {
+	if at := p.EditedAt(); !at.IsZero() {
+		found.EditedAt = &at
+	}
+	if comment := p.Text; comment != nil {
 		found.Content = &comment.Content
 		found.Author = &PostAuthor{
 			ID: authorID, ExternalUUID: comment.ExternalUUID, Username: comment.Username, Blocked: by.Blocked,

@@ -426,6 +426,12 @@ func (r *Remote) RestorePost(ctx context.Context, id uuid.UUID, reason string) (
 		post.ErrNotFound)
 }
 
+// DismissReports finds the reports of a post unfounded.
+func (r *Remote) DismissReports(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
+	return fetch[Post](ctx, r, http.MethodPost, address(postPath, id.String())+"/dismiss-reports", reasonBody{reason},
+		post.ErrNotFound)
+}
+
 func (n AuthorName) address() string {
 	return address(authorPath, n.IntegrationID.String(), n.ExternalUUID)
 }

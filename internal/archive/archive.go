@@ -20,6 +20,7 @@ import (
 	"novelgate/client"
 	"novelgate/commands/bulk"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
 	"novelgate/internal/problem"
 )
 
@@ -175,10 +176,13 @@ func (a *Archive) check(i int, r record, now time.Time) {
 		parsed, err = bulk.ParseLine(r.text, now, func(ratelimit.Operation) error { return nil })
 	}
 	var unknown []string
-	if parsed.Post != nil {
+	switch {
+	case parsed.Post != nil:
 		unknown = parsed.Post.Unknown
-	} else if parsed.Novel != nil {
+	case parsed.Novel != nil:
 		unknown = parsed.Novel.Unknown
+	case parsed.Edit != nil:
+		unknown = parsed.Edit.Unknown
 	}
 	for _, name := range unknown {
 		a.Warn(i, "unknown_member", name, fmt.Sprintf("%q is no member and is ignored.", name))
@@ -197,13 +201,20 @@ func (a *Archive) check(i int, r record, now time.Time) {
 	}
 	l := &a.lines[i]
 	var canonical []byte
-	if l.upsert = parsed.Novel != nil; l.upsert {
+	switch l.upsert = parsed.Novel != nil; {
+	case l.upsert:
 		canonical = parsed.Novel.Canonical()
-	} else {
+	case parsed.Post != nil:
 		canonical = parsed.Post.Canonical()
 		if parsed.Post.ParentKey != nil {
 			l.parent = a.hash(ratelimit.Posts, *parsed.Post.ParentKey)
 		}
+	default: // a change, which comes after its comment as a reply after its parent
+		canonical = request.WithdrawalCanonical(parsed.Comment)
+		if parsed.Edit != nil {
+			canonical = parsed.Edit.Canonical(parsed.Comment)
+		}
+		l.parent = a.hash(ratelimit.Posts, parsed.Comment)
 	}
 	key, command := a.hash(parsed.Operation, parsed.Key), written{i, maphash.Bytes(a.seed, canonical)}
 	if first, ok := a.first[key]; !ok {
@@ -287,6 +298,7 @@ func (a *Archive) Line(i int) (client.Line, error) {
 	var sent struct {
 		Operation      client.Operation `json:"operation"`
 		IdempotencyKey string           `json:"idempotencyKey"`
+		Post           string           `json:"post"`
 		Body           jsontext.Value   `json:"body"`
 	}
 	if err == nil {
@@ -295,5 +307,5 @@ func (a *Archive) Line(i int) (client.Line, error) {
 	if err != nil {
 		return client.Line{}, fmt.Errorf("%s has changed since it was checked: %w", a.place(i), err)
 	}
-	return client.Line{Operation: sent.Operation, Key: sent.IdempotencyKey, Body: sent.Body}, nil
+	return client.Line{Operation: sent.Operation, Key: sent.IdempotencyKey, Post: sent.Post, Body: sent.Body}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"path"
 	"time"
 
 	"github.com/google/uuid"
@@ -93,9 +92,9 @@ func refusal(err error) error {
 
 // Route is what a request needs before its operation runs.
 type Route[C Caller] struct {
-	// Command: the request has an Idempotency-Key, takes one permit of its caller instead of those of a query, and is
-	// logged if it is refused. Its path ends with the name of the operation.
-	Command bool
+	// Command is the name of a command: the request has an Idempotency-Key, takes one permit of its caller instead of
+	// those of a query, and is logged if it is refused. "": it is none.
+	Command string
 	// MaxBody is the largest JSON body in bytes; 0 for a route without a body, or one whose operation reads it.
 	MaxBody int64
 	// MediaType is the type of a body that the operation reads; "": there is none.
@@ -171,7 +170,7 @@ func (c *Callers[C]) Handle(route Route[C], operation Operation[C]) http.Handler
 		if unknown == nil {
 			id = call.Caller.callerID()
 		}
-		release, err := c.running.acquire(ctx, id, unknown == nil && !route.Command)
+		release, err := c.running.acquire(ctx, id, unknown == nil && route.Command == "")
 		var keep time.Duration
 		defer func() { release(keep) }() // an operation may panic
 		var answer *web.Answer
@@ -189,10 +188,10 @@ func (c *Callers[C]) Handle(route Route[C], operation Operation[C]) http.Handler
 		}
 		if err != nil {
 			code := c.Fail(w, r, err)
-			if route.Command {
+			if route.Command != "" {
 				key, _ := web.IdempotencyKey(r.Header)
 				c.LogRefusal(ctx, web.Refusal{
-					RequestID: web.RequestID(r.Context()), Integration: id, Operation: path.Base(r.URL.Path), Code: code,
+					RequestID: web.RequestID(r.Context()), Integration: id, Operation: route.Command, Code: code,
 					Key: Redact(key),
 				})
 			}
@@ -214,7 +213,7 @@ func (c *Callers[C]) execute(
 	ctx context.Context, call *Call[C], operation Operation[C],
 ) (_ *web.Answer, err error) {
 	route := call.route
-	if route.Command {
+	if route.Command != "" {
 		defer func() { route.Headers(call.Writer.Header(), call.Caller) }()
 	} else {
 		route.Headers(call.Writer.Header(), call.Caller)
@@ -240,7 +239,7 @@ func (c *Callers[C]) execute(
 	if err := call.allowed(); err != nil {
 		return nil, err
 	}
-	if route.Command {
+	if route.Command != "" {
 		if call.Key, err = web.IdempotencyKey(call.Request.Header); err != nil {
 			return nil, err
 		}

@@ -167,7 +167,7 @@ func TestAFloodOfQueriesDelaysOnlyQueriesOfItsCaller(t *testing.T) {
 		<-released
 		return &web.Answer{}, nil
 	}))
-	command := serve(kit, partners.Handle(route{Command: true}, done))
+	command := serve(kit, partners.Handle(route{Command: "posts"}, done))
 	var all sync.WaitGroup
 	for range 12 {
 		all.Go(func() {
@@ -199,7 +199,7 @@ func TestAFloodOfRefusalsDelaysOnlyItsCaller(t *testing.T) {
 	t.Parallel()
 	kit, o := newKit(20*time.Millisecond), &owners{}
 	handler := serve(kit, auth.NewPartners(kit, o.Authenticate).Handle(route{
-		Command: true,
+		Command: "posts",
 		Allowed: func(caller *auth.Integration) error {
 			if !caller.CanPost {
 				return problem.New(problem.CodeCapabilityDisabled, "no")
@@ -273,7 +273,7 @@ func TestEachRefusedCommandIsOneLine(t *testing.T) {
 		})
 		router := mux.NewRouter()
 		operation := func(context.Context, *call) (*web.Answer, error) { return &web.Answer{}, fails }
-		router.Handle("/api/posts", partners.Handle(route{Command: true}, operation))
+		router.Handle("/api/posts", partners.Handle(route{Command: "posts"}, operation))
 		router.Handle("/api/query", partners.Handle(route{}, operation))
 		handler := kit.Handler(router, nil)
 		send := func(path, apiKey, key string, err error) {

@@ -13,6 +13,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
+	"novelgate/aggregates/post"
+	"novelgate/commands"
 	"novelgate/docs"
 	"novelgate/events"
 	"novelgate/internal/problem"
@@ -80,8 +82,13 @@ func TestDescriptionShowsEveryProblemAsItIs(t *testing.T) {
 			if len(got.Errors) > 0 {
 				want.Field, want.Detail = got.Errors[0].Field, problem.InvalidRequest(got.Errors...).Detail
 			}
-			if name == "QueriesLimited" { // shares its code with the limits of commands
+			switch name { // they share their codes with other responses
+			case "QueriesLimited":
 				want.Detail = problem.TooManyRequests(0).Detail
+			case "CommentNotFound":
+				want.Detail = commands.Problem(post.ErrNotFound).Detail
+			case "CommentGone":
+				want.Detail = commands.Problem(post.ErrWithdrawn).Detail
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s, %s (-service +description)\n%s", name, title, diff)

@@ -162,6 +162,9 @@ func (o *Object) Unknown() []string { return o.unknown }
 // Given reports whether a member is present and not null.
 func (o *Object) Given(name string) bool { return o.member(name).raw != nil }
 
+// Null reports whether a member is present and null.
+func (o *Object) Null(name string) bool { return o.member(name).null }
+
 func (o *Object) member(name string) *member { return &o.members[slices.Index(o.names, name)] }
 
 // value returns the value of a member if it is present, not null and of the kind; want names the kind in messages.
