@@ -68,7 +68,8 @@ func TestContainerFiles(t *testing.T) {
 			t.Errorf("serve has no variable %s", name[1])
 		}
 	}
-	if volume := service.Volumes[0]; !strings.Contains(string(file), "\nVOLUME "+strings.TrimPrefix(volume, "signer:")+"\n") {
+	volume := strings.TrimPrefix(service.Volumes[0], "signer:")
+	if !strings.Contains(string(file), "\nVOLUME "+volume+"\n") {
 		t.Errorf("the image has no volume %s", volume)
 	}
 	test := service.Healthcheck.Test

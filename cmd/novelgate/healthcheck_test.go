@@ -65,7 +65,7 @@ func TestHealthcheck(t *testing.T) {
 // TestHealthcheckEnds: a service that does not answer is not waited for.
 func TestHealthcheckEnds(t *testing.T) {
 	t.Parallel()
-	stuck := testdb.Must(net.Listen("tcp", "127.0.0.1:0"))(t) //nolint:noctx // nothing to cancel
+	stuck := testdb.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = stuck.Close() })
 	_, stderr, code := runHere("healthcheck", "--ops-listen", stuck.Addr().String())
 	if code != 1 || !strings.Contains(stderr, "Timeout exceeded") || strings.Count(stderr, "\n") != 1 {

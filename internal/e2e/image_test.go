@@ -90,7 +90,8 @@ func TestImage(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"drwxr-xr-x 0 /etc", "-rw-r--r-- 0 /etc/passwd", "drwxr-xr-x 0 /etc/ssl", "drwxr-xr-x 0 /etc/ssl/certs",
 		"-rw-r--r-- 0 /etc/ssl/certs/ca-certificates.crt", "drwxr-xr-x 0 /usr", "drwxr-xr-x 0 /usr/bin",
-		"-rwxr-xr-x 0 /usr/bin/novelgate", "drwxr-xr-x 0 /var", "drwxr-xr-x 0 /var/lib", "drwx------ 65532 /var/lib/novelgate",
+		"-rwxr-xr-x 0 /usr/bin/novelgate", "drwxr-xr-x 0 /var", "drwxr-xr-x 0 /var/lib",
+		"drwx------ 65532 /var/lib/novelgate",
 	}, i.files(t)); diff != "" {
 		t.Errorf("files (-want +got)\n%s", diff)
 	}
