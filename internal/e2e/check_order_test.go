@@ -20,7 +20,7 @@ func TestCheckOrder(t *testing.T) {
 	})
 	type change func(r *Request)
 	var (
-		path    change = func(r *Request) { r.Path += "/x" }
+		path    change = func(r *Request) { r.Path += "-x" }
 		method  change = func(r *Request) { r.Method = http.MethodPut }
 		apiKey  change = func(r *Request) { r.Bearer = "wrong" }
 		media   change = func(r *Request) { r.ContentType = "text/plain" }

@@ -218,7 +218,7 @@ func (s *Service) sendComments(t *testing.T, partner *Partner) {
 		{partner, whole, func(r *Request) { r.Key = "" }, 400},
 		{partner, whole, func(r *Request) { r.ContentType = "text/plain" }, 415},
 		{partner, whole, func(r *Request) { r.Bearer = "" }, 401},
-		{partner, whole, func(r *Request) { r.Path += "/" + "x" }, 404},
+		{partner, whole, func(r *Request) { r.Path += "-x" }, 404},
 		{partner, whole, func(r *Request) { r.Method = http.MethodPut }, 405},
 	} {
 		r := c.partner.Request(PostsPath, Key(), c.body)
