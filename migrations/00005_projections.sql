@@ -94,12 +94,12 @@ CREATE INDEX posts_vanished ON posts (post_id) WHERE vanished;
 
 CREATE TABLE reported_posts (
     post_id           uuid        NOT NULL,
-    spam              integer     NOT NULL,
-    abuse             integer     NOT NULL,
-    spoiler           integer     NOT NULL,
-    illegal           integer     NOT NULL,
-    copyright         integer     NOT NULL,
-    other             integer     NOT NULL,
+    spam              bigint      NOT NULL,
+    abuse             bigint      NOT NULL,
+    spoiler           bigint      NOT NULL,
+    illegal           bigint      NOT NULL,
+    copyright         bigint      NOT NULL,
+    other             bigint      NOT NULL,
     first_reported_at timestamptz NOT NULL,
     last_reported_at  timestamptz NOT NULL,
     CONSTRAINT reported_posts_pkey PRIMARY KEY (post_id)

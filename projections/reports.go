@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
 	"novelgate/internal/database"
@@ -20,7 +21,7 @@ var reportsSQL string
 // openReports has the reports of a post since the latest decision in a batch.
 type openReports struct {
 	decided     bool             // reports before the batch are decided
-	readers     map[string]int32 // by reason
+	readers     map[string]int64 // by reason
 	first, last time.Time        // recorded; zero without reports
 }
 
@@ -32,9 +33,9 @@ func applyReports(ctx context.Context, tx database.Execer, batch []events.Record
 		case events.PostReported:
 			r := entry(reports, batch[i].StreamID)
 			if r.readers == nil {
-				r.readers, r.first = map[string]int32{}, batch[i].RecordedAt
+				r.readers, r.first = map[string]int64{}, batch[i].RecordedAt
 			}
-			r.readers[e.Reason] += int32(e.Reports) //nolint:gosec // limited by the request
+			r.readers[e.Reason] += int64(e.Reports)
 			r.last = batch[i].RecordedAt
 		case events.PostReportsDismissed, events.PostHidden, events.PostRestored, events.PostWithdrawn:
 			*entry(reports, batch[i].StreamID) = openReports{decided: true}
@@ -46,7 +47,7 @@ func applyReports(ctx context.Context, tx database.Execer, batch []events.Record
 	}
 	var (
 		decided, posts uuidColumn
-		readers        [6]intColumn // by the order of reportColumns
+		readers        [6]pgtype.FlatArray[int64] // by the order of reportColumns
 		first, last    timeColumn
 	)
 	for _, id := range slices.SortedFunc(maps.Keys(reports), compareIDs) {

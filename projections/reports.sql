@@ -2,7 +2,7 @@
 -- first and the last one were received. Table names are unqualified: search_path selects the live tables or those of a rebuild.
 INSERT INTO reported_posts AS r (post_id, spam, abuse, spoiler, illegal, copyright, other, first_reported_at, last_reported_at)
 SELECT n.*
-FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::timestamptz[],
+FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::timestamptz[],
             $9::timestamptz[])
      AS n (post_id, spam, abuse, spoiler, illegal, copyright, other, first_reported_at, last_reported_at)
 JOIN posts p ON p.post_id = n.post_id AND NOT p.hidden
