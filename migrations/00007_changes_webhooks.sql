@@ -1,5 +1,5 @@
 -- The change feed: the projection changes, an index of the log by partner. Webhooks send it to endpoints of partners; they are
--- configuration, not derived from events.
+-- configuration, not derived from events. Refused commands are operational data.
 
 -- +goose Up
 CREATE TABLE changes (
@@ -57,5 +57,29 @@ COMMENT ON COLUMN webhooks.attempts IS 'The last twenty attempts for the partner
 COMMENT ON COLUMN webhooks.holder IS 'The visit of a worker that holds the lease; NULL for none.';
 COMMENT ON COLUMN webhooks.leased_until IS 'Then any worker may take the webhook.';
 
+CREATE TABLE refusals (
+    integration_id  uuid        NOT NULL,
+    refusal_id      uuid        NOT NULL,
+    refused_at      timestamptz NOT NULL,
+    request_id      text        NOT NULL,
+    operation       text        NOT NULL,
+    idempotency_key text,
+    code            text        NOT NULL,
+    field           text,
+    detail          text        NOT NULL,
+    CONSTRAINT refusals_pkey PRIMARY KEY (integration_id, refusal_id)
+);
+
+CREATE INDEX refusals_refused_at_idx ON refusals (refused_at);
+
+COMMENT ON TABLE refusals IS 'The last refused commands of each integration. Not derived from events; holds no personal data.';
+COMMENT ON COLUMN refusals.refusal_id IS 'UUID of version 7, in the order of the refusals.';
+COMMENT ON COLUMN refusals.request_id IS 'Request id, with API keys shortened; of a line in bulk with / and its number.';
+COMMENT ON COLUMN refusals.operation IS 'Operation; bulk for a request in bulk as a whole, and for a line that names no operation.';
+COMMENT ON COLUMN refusals.idempotency_key IS 'Idempotency-Key, with API keys shortened; NULL without a valid one.';
+COMMENT ON COLUMN refusals.code IS 'Code of the problem.';
+COMMENT ON COLUMN refusals.field IS 'The first invalid field; NULL without one, and for a name that is none of the interface.';
+COMMENT ON COLUMN refusals.detail IS 'Why the command was refused, without what the problem quotes of the request.';
+
 -- +goose Down
-DROP TABLE webhooks, changes;
+DROP TABLE refusals, webhooks, changes;

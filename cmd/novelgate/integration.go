@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/principal"
+	"novelgate/commands/refusals"
 	"novelgate/commands/staff"
 )
 
@@ -35,6 +36,13 @@ type integrationCommand struct {
 		IntegrationArg
 		State string `arg:"" enum:"on,off" help:"on or off."`
 	} `cmd:"" help:"Begin or end a review, during which new novels wait for approval."`
+	Refusals struct {
+		IntegrationArg
+		RowsFlag
+		Code      string `placeholder:"CODE" help:"Only those with this code, such as invalid_request."`
+		Operation string `enum:",novels,posts,edits,withdrawals,reports,bulk" default:"" placeholder:"NAME" help:"Only those of novels, posts, edits, withdrawals, reports, or bulk (requests in bulk as a whole)."`
+		Key       string `help:"Only those with this Idempotency-Key."`
+	} `cmd:"" help:"List the last refused commands of an integration, newest first."`
 }
 
 // IntegrationArg names an integration.
@@ -113,6 +121,15 @@ var integrationColumns = columns[staff.Integration]{
 	},
 }
 
+var refusalColumns = columns[refusals.Refusal]{
+	[]any{"REFUSED", "OPERATION", "IDEMPOTENCY-KEY", "CODE", "FIELD", "DETAIL", "REQUEST"},
+	func(r refusals.Refusal) []any {
+		return []any{
+			formatTime(&r.RefusedAt), r.Operation, orDash(r.IdempotencyKey), r.Code, orDash(r.Field), r.Detail, r.RequestID,
+		}
+	},
+}
+
 func (c *integrationCommand) run(ctx context.Context, env *environment) error {
 	return env.answer(ctx, func(s staffService) (result, error) {
 		change := func(a IntegrationArg, change principal.Change) (result, error) {
@@ -140,6 +157,16 @@ func (c *integrationCommand) run(ctx context.Context, env *environment) error {
 		case "capability":
 			return change(c.Capability.IntegrationArg,
 				principal.Change{Capabilities: capabilities(c.Capability.Enable, c.Capability.Disable)})
+		case "refusals":
+			i, err := s.Integration(ctx, c.Refusals.Integration)
+			if err != nil {
+				return result{}, err
+			}
+			list, err := s.ListRefusals(ctx, refusals.Filter{
+				IntegrationID: i.ID, Code: c.Refusals.Code, Operation: c.Refusals.Operation, Key: c.Refusals.Key,
+				Limit: c.Refusals.Limit.readLimit(),
+			})
+			return refusalColumns.list(within(env, c.Refusals.Limit, list), err)
 		default: // review
 			return change(c.Review.IntegrationArg, principal.Change{Review: new(c.Review.State == "on")})
 		}

@@ -23,6 +23,7 @@ import (
 	"novelgate/commands/bulk"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/refusals"
 	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/events/eventlog"
@@ -309,7 +310,12 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		Pool: pool, Feed: webhookFeed{&changes.Feed{DB: pool}}, Sender: webhooks.NewSender(c.Webhooks.AllowCIDR, s.now),
 		Now: s.now, Logger: s.logger, Metrics: registered(s.metrics, webhooks.NewMetrics()),
 	}
+	recorder := &refusals.Recorder{
+		Pool: pool, Now: s.now, Logger: s.logger, Metrics: registered(s.metrics, refusals.NewMetrics()),
+	}
+	s.kit.Refused = recorder.Add
 	parts = append(parts,
+		part{"refusals", always(recorder.Run)},
 		part{"limits", always(func(ctx context.Context) { limiter.Run(ctx, pool, s.logger) })},
 		part{"committer", func(ctx context.Context) error { <-ctx.Done(); commit.Close(); return nil }},
 		part{"webhooks", always(hooks.Run)})
@@ -329,6 +335,7 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 			Kit: s.kit, Partners: partners, Committer: commit, Addresses: s.addresses, Draining: s.draining.Load,
 			Outcomes: registered(s.metrics, bulk.NewOutcomes()),
 		},
+		&refusals.API{Partners: partners, DB: s.pools.Read},
 		&webhooks.API{Kit: s.kit, Partners: partners, Store: &webhooks.Store{Pool: pool}, Sender: hooks.Sender},
 		&changes.API{
 			Kit: s.kit, Feed: &changes.Feed{DB: s.pools.Read}, Partners: partners, Draining: s.draining.Load,

@@ -14,6 +14,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/client"
+	"novelgate/commands/refusals"
 	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/internal/auth"
@@ -80,6 +81,8 @@ type staffService interface {
 		ctx context.Context, name string, change principal.Change,
 	) (staff.Integration, staff.Key, auth.Secret, error)
 	ChangeIntegration(ctx context.Context, id uuid.UUID, change principal.Change) (staff.Integration, error)
+
+	ListRefusals(ctx context.Context, f refusals.Filter) ([]refusals.Refusal, error)
 
 	ListKeys(ctx context.Context, integrationID, after uuid.UUID, limit int) ([]staff.Key, error)
 	IssueKey(ctx context.Context, integrationID uuid.UUID, lifetime time.Duration) (staff.Key, auth.Secret, error)

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -114,8 +115,8 @@ func (a *API) respond(c *auth.Call[*auth.Integration], lines []*line) error {
 		a.Outcomes.WithLabelValues(outcome).Inc()
 		if l.failed != nil {
 			a.LogRefusal(ctx, web.Refusal{
-				RequestID: e.requestIDOf(l), Integration: c.Caller.IntegrationID, Operation: string(l.Operation),
-				Code: l.failed.Code, Key: auth.Redact(l.Key),
+				RequestID: e.requestIDOf(l), Integration: c.Caller.IntegrationID,
+				Operation: cmp.Or(string(l.Operation), bulk), Problem: l.failed, Key: auth.Redact(l.Key),
 			})
 		}
 		answers <- answer{l.index, text}

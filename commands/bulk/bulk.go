@@ -72,6 +72,9 @@ const (
 	memoryBudget = 2 * (maxBytes + overhead)
 )
 
+// bulk is the operation of refusals of a request as a whole, and of lines that name none.
+const bulk = "bulk"
+
 // receiveTime is the time for the body to arrive, which may be far larger than that of a command.
 const receiveTime = time.Minute
 
@@ -79,7 +82,7 @@ const receiveTime = time.Minute
 func (a *API) Register(router *mux.Router) {
 	a.memory = semaphore.NewWeighted(memoryBudget)
 	router.Handle("/api/integrations/bulk", a.Partners.Handle(auth.Route[*auth.Integration]{
-		MediaType: web.LineMediaType, Allowed: mayImport,
+		Refusals: bulk, MediaType: web.LineMediaType, Allowed: mayImport,
 	}, a.serve)).Methods(http.MethodPost)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/principal"
+	"novelgate/commands/refusals"
 	"novelgate/internal/auth"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
@@ -58,6 +59,7 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPatch, integrationPath, withBody(changeIntegration), "", nil},
 		{http.MethodPost, integrationPath + "/keys", withBody(issueKey), "integrations/*/keys", nil},
 		{http.MethodGet, integrationPath + "/keys", listKeysOfIntegration, "", []string{"limit", "cursor"}},
+		{http.MethodGet, integrationPath + "/refusals", listRefusals, "", refusals.Parameters()},
 		{http.MethodGet, keysPath, listKeys, "", []string{"limit", "cursor"}},
 		{http.MethodDelete, keyPath, revokeKey, "", []string{"reason"}},
 		{http.MethodPost, keyPath + "/rotate", withBody(rotateKey), "keys/*/rotate", nil},

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/principal"
+	"novelgate/commands/refusals"
 	"novelgate/events"
 	"novelgate/internal/auth"
 	"novelgate/internal/problem"
@@ -97,6 +98,14 @@ func showIntegration(ctx context.Context, c *call) (*web.Answer, error) {
 
 func changeIntegration(ctx context.Context, c *call, body settings) (*web.Answer, error) {
 	return answer(c.staff.ChangeIntegration(ctx, c.id, body.change()))
+}
+
+// listRefusals lists the refused commands of the integration in the path.
+func listRefusals(ctx context.Context, c *call) (*web.Answer, error) {
+	if _, err := c.staff.Integration(ctx, c.id.String()); err != nil {
+		return nil, err
+	}
+	return refusals.Page(ctx, c.staff.Pool, c.query, c.id)
 }
 
 // keyRequest is the body of POST on the keys of an integration.

@@ -58,7 +58,9 @@ func TestCursorsOfOtherLists(t *testing.T) {
 	d.post(t, novels, `{"novel":"B"}`)
 	for _, id := range []string{d.integrationID, d.post(t, integrations, `{"name":"Second"}`).str("integrationId")} {
 		keys, authors := integrations+"/"+id+"/keys", integrations+"/"+id+"/authors"
-		lists = append(lists, keys, authors)
+		lists = append(lists, keys, authors, integrations+"/"+id+"/refusals")
+		testdb.Exec(t, d.staff.Pool, `INSERT INTO refusals (integration_id, refusal_id, refused_at, request_id, operation, code, detail)
+SELECT $1, gen_random_uuid(), now(), 'r', 'posts', 'novel_not_found', 'd' FROM generate_series(1, 2)`, id)
 		d.post(t, keys, `{}`)
 		d.post(t, authors+"/marlow/block", `{"reason":"r"}`)
 		d.post(t, authors+"/nostromo/block", `{"reason":"r"}`)

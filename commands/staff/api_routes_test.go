@@ -141,6 +141,8 @@ func TestRefusals(t *testing.T) {
 		{post, keys, "k", `{"expiresInSeconds":null}`, invalid, "expiresInSeconds"},
 		{post, keys, "k", `null`, invalid, ""}, // not a key without expiry
 		{get, integrations + "/" + unknown + "/keys", "", ``, "not_found", ""},
+		{get, integrations + "/" + unknown + "/refusals", "", ``, "not_found", ""},
+		{get, integration + "/refusals?code=none", "", ``, invalid, "code"},
 		{post, "/api/admin/keys/" + unknown + "/rotate", "k", `{"overlapSeconds":-1}`, invalid, "overlapSeconds"},
 		{get, integrations + "?state=pending", "", ``, invalid, "state"},
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/principal"
+	"novelgate/commands/refusals"
 	"novelgate/events"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
@@ -95,4 +96,9 @@ func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, 
 func (s *Staff) ListIntegrations(ctx context.Context, after uuid.UUID, limit int) ([]Integration, error) {
 	return database.Collect(ctx, s.Pool, "integrations", pgx.RowToStructByPos[Integration],
 		integrationColumns+` WHERE integration_id > $1 ORDER BY integration_id LIMIT nullif($2::int, 0)`, after, limit)
+}
+
+// ListRefusals lists refused commands of an integration, newest first.
+func (s *Staff) ListRefusals(ctx context.Context, f refusals.Filter) ([]refusals.Refusal, error) {
+	return refusals.List(ctx, s.Pool, f)
 }

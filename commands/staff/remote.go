@@ -23,6 +23,7 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/aggregates/principal"
 	"novelgate/client"
+	"novelgate/commands/refusals"
 	"novelgate/commands/webhooks"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
@@ -210,6 +211,18 @@ func (r *Remote) Integration(ctx context.Context, idOrName string) (Integration,
 // ListIntegrations lists integrations, oldest first.
 func (r *Remote) ListIntegrations(ctx context.Context, from uuid.UUID, limit int) ([]Integration, error) {
 	return list[Integration](ctx, r, integrationsPath, url.Values{}, after(integrationList, from), limit, nil)
+}
+
+// ListRefusals lists refused commands of an integration, newest first.
+func (r *Remote) ListRefusals(ctx context.Context, f refusals.Filter) ([]refusals.Refusal, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"code": f.Code, "operation": f.Operation, "key": f.Key} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return list[refusals.Refusal](ctx, r, address(integrationPath, f.IntegrationID.String())+"/refusals", query,
+		after(refusals.ListName(f.IntegrationID), f.Before), f.Limit, principal.ErrNotFound)
 }
 
 // settingsOf returns the body of a request that changes settings. capabilities are those before the change.

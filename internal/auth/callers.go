@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -92,9 +93,12 @@ func refusal(err error) error {
 
 // Route is what a request needs before its operation runs.
 type Route[C Caller] struct {
-	// Command is the name of a command: the request has an Idempotency-Key, takes one permit of its caller instead of
-	// those of a query, and is logged if it is refused. "": it is none.
+	// Command is the name of a command: the request has an Idempotency-Key, and takes one permit of its caller instead of
+	// those of a query. "": it is none.
 	Command string
+	// Refusals is the name under which refused requests are logged and recorded; those of a command always are, under its
+	// own. "": they are not.
+	Refusals string
 	// MaxBody is the largest JSON body in bytes; 0 for a route without a body, or one whose operation reads it.
 	MaxBody int64
 	// MediaType is the type of a body that the operation reads; "": there is none.
@@ -188,11 +192,11 @@ func (c *Callers[C]) Handle(route Route[C], operation Operation[C]) http.Handler
 		}
 		if err != nil {
 			code := c.Fail(w, r, err)
-			if route.Command != "" {
+			if name := cmp.Or(route.Command, route.Refusals); name != "" {
 				key, _ := web.IdempotencyKey(r.Header)
 				c.LogRefusal(ctx, web.Refusal{
-					RequestID: web.RequestID(r.Context()), Integration: id, Operation: route.Command, Code: code,
-					Key: Redact(key),
+					RequestID: web.RequestID(r.Context()), Integration: id, Operation: name,
+					Problem: c.Problem(err), Key: Redact(key),
 				})
 			}
 			switch code {

@@ -83,6 +83,8 @@ func TestWipeSandbox(t *testing.T) {
 	if err := database.WipeSandbox(ctx, pool); !errors.Is(err, database.ErrWipeInUse) {
 		t.Errorf("while it is used: %v", err)
 	}
+	testdb.Exec(t, pool, `INSERT INTO refusals (integration_id, refusal_id, refused_at, request_id, operation, code, detail)
+VALUES (gen_random_uuid(), gen_random_uuid(), now(), '', '', '', '')`)
 	if got := testdb.Value[int](t, pool, `SELECT count(*)::int FROM events`); got != 8 {
 		t.Errorf("%d events before the wipe", got)
 	}
@@ -99,6 +101,9 @@ func TestWipeSandbox(t *testing.T) {
 	})
 	if got := testdb.Value[string](t, pool, `SELECT string_agg(log_index || ' ' || stream_type, ', ' ORDER BY log_index) FROM events`); got != "0 integration, 1 person, 2 integration, 3 person" {
 		t.Errorf("the log is now %s", got)
+	}
+	if testdb.Value[int](t, pool, `SELECT count(*)::int FROM refusals`) != 0 {
+		t.Error("a refusal is left")
 	}
 	if testdb.Value[string](t, pool, guards) != guarded {
 		t.Error("a trigger is not as it was")

@@ -25,6 +25,7 @@ func TestMetrics(t *testing.T) {
 	novel := p.Upsert(t, Key(), Fields{"novel": Unique("Measured")}).WantNovel(t, 201)
 	p.Bulk(t, PostLine(t, Key(), Comment(Unique("Measured"))))
 	ada.Reject(t, novel.NovelID)
+	p.Import(t, Key(), Fields{})
 	var text string
 	testdb.Eventually(t, "the webhook and the witness are counted", func() bool {
 		text = s.metrics(t)

@@ -65,6 +65,7 @@ func newStaffWorld(t testing.TB, s *Service, name string) staffWorld {
 	})
 	posted := p.Import(t, Key(), comment).WantPost(t, 201)
 	p.Import(t, Key(), comment.With(Fields{"uuid": "other"})).WantPost(t, 201)
+	p.Import(t, "refused", comment.With(Fields{"chapterNumber": "1"}))
 	return staffWorld{values: map[string]string{
 		"WORLD": name, "BLANK": " ", "POST": posted.PostID, "ID": p.IntegrationID, "KEY": quiet.KeyID,
 		"WEBHOOK": quiet.NewWebhook(t, "https://hooks.example/"+name).WebhookID,
@@ -189,7 +190,9 @@ webhook disable|{POST}|--reason|r
 		}
 	}
 	reads("integration|list", "integration|show|fans {WORLD}", "integration|show|{ID}", "integration|show|Nobody",
-		"integration|show|{POST}", "key|list", "key|list|Quiet {WORLD}", "key|list|Nobody",
+		"integration|show|{POST}",
+		"integration|refusals|{ID}", "integration|refusals|Nobody",
+		"integration|refusals|{ID}|--key|refused|--operation|posts|--code|invalid_request|--limit|1", "key|list", "key|list|Quiet {WORLD}", "key|list|Nobody",
 		"novel|show|NOVEL {WORLD}", "novel|show|Unknown", "novel|show|", "novel|list", "novel|list|--limit|1",
 		"novel|list|--limit|0|--state|published", "post|show|{POST}", "post|show|{KEY}",
 		"author|show|Fans {WORLD}|a/../b %2F", "author|show|Fans {WORLD}|nobody", "author|list|Fans {WORLD}",

@@ -29,6 +29,8 @@ type Kit struct {
 	Readers *Readers         // limits clients without a key; nil: no limit
 	// Answered is called at the end of each request, with the labels of its metrics; nil: nothing.
 	Answered func(ctx context.Context, requestID, method, route, code string)
+	// Refused is called with each refused command of an integration, after its answer. It must not wait. nil: nothing.
+	Refused func(r Refusal)
 	// Problems map errors of the domain to problems; each returns nil for an error that it does not know. Errors of the
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error

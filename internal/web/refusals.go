@@ -16,7 +16,7 @@ type Refusal struct {
 	RequestID   string
 	Integration uuid.UUID // zero without a valid API key
 	Operation   string
-	Code        problem.Code
+	Problem     *problem.Error
 	Key         string // Idempotency-Key; "" without a valid one
 }
 
@@ -29,11 +29,15 @@ type refusals struct {
 	count int
 }
 
-// LogRefusal logs a refused command, or counts it if there were more than maxRefusals in this second. It ignores
-// failures of the service, which Report logs.
+// LogRefusal logs a refused command, or counts it if there were more than maxRefusals in this second, and passes that
+// of an integration to Refused. It ignores failures of the service, which Report logs.
 func (k *Kit) LogRefusal(ctx context.Context, r Refusal) {
-	if r.Code == problem.CodeInternal || r.Code == problem.CodeUnavailable {
+	code := r.Problem.Code
+	if code == problem.CodeInternal || code == problem.CodeUnavailable {
 		return
+	}
+	if k.Refused != nil && r.Integration != uuid.Nil {
+		k.Refused(r)
 	}
 	k.refusals.mu.Lock()
 	defer k.refusals.mu.Unlock()
@@ -49,7 +53,7 @@ func (k *Kit) LogRefusal(ctx context.Context, r Refusal) {
 	}
 	k.Logger.InfoContext(ctx, "command refused", slog.String("requestId", r.RequestID),
 		slog.String("integration", integration), slog.String("operation", r.Operation),
-		slog.Int("status", r.Code.Status()), slog.String("code", string(r.Code)), slog.String("key", r.Key))
+		slog.Int("status", code.Status()), slog.String("code", string(code)), slog.String("key", r.Key))
 }
 
 // endRefusals ends a second.
