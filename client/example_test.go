@@ -77,6 +77,23 @@ func ExampleDeliveries_Missing() {
 	// Output: [evt-101]
 }
 
+func ExampleDeliveries_Refusals() {
+	c, err := client.New(baseURL, apiKey)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	page, err := c.Deliveries.Refusals(context.Background(), client.RefusalFilter{IdempotencyKey: "evt-102"}, "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, refused := range page.Refusals {
+		fmt.Println(refused.Code, *refused.Field, refused.Detail)
+	}
+	// Output: invalid_request content is required
+}
+
 func ExampleClient_Bulk() {
 	c, err := client.New(baseURL, apiKey)
 	if err != nil {

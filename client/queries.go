@@ -108,6 +108,45 @@ func (d Deliveries) Missing(ctx context.Context, operation Operation, keys []str
 	return missing, nil
 }
 
+// Refusal is a command of yours that the service refused.
+type Refusal struct {
+	RefusalID      string    `json:"refusalId"`
+	RefusedAt      time.Time `json:"refusedAt"`
+	RequestID      string    `json:"requestId"`
+	Operation      string    `json:"operation"`      // or bulk: a request in bulk as a whole
+	IdempotencyKey *string   `json:"idempotencyKey"` // nil without a valid one
+	Code           string    `json:"code"`
+	Field          *string   `json:"field"`  // the first invalid one; nil without one
+	Detail         string    `json:"detail"` // without what the answer quoted of the command
+}
+
+// RefusalFilter selects refusals. Empty fields select all.
+type RefusalFilter struct {
+	Code           string
+	Operation      string
+	IdempotencyKey string
+}
+
+// RefusalPage is a page of refusals.
+type RefusalPage struct {
+	Refusals   []Refusal `json:"items"`
+	NextCursor *string   `json:"nextCursor"` // continues after this page; nil: it is the last one
+}
+
+// Refusals returns refusals, newest first: up to fifty after a cursor; "" is the newest.
+func (d Deliveries) Refusals(ctx context.Context, filter RefusalFilter, cursor string) (RefusalPage, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{
+		"code": filter.Code, "operation": filter.Operation, "key": filter.IdempotencyKey, "cursor": cursor,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return call[RefusalPage](ctx, d.sender,
+		request{method: http.MethodGet, path: "/api/integrations/refusals?" + query.Encode()})
+}
+
 // Changes reads the change feed: what happens to your novels, comments and authors.
 type Changes struct{ sender *sender }
 
