@@ -18,6 +18,9 @@
 // permits and appends. It fails, and nothing is written, if the cache does not hold, an author is blocked, a limit is
 // reached or a key is on record. Then the batch is decided again on what is stored.
 //
+// A change of a comment on record (change.go) is read with its comment under the lock, and so takes the long path with
+// all of its batch. A withdrawal erases the comment in the transaction that appends its event.
+//
 // # Failures
 //
 // If the database or this program refuses a batch, it is split in halves, each with its own transaction, down to the
