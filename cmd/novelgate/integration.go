@@ -23,7 +23,7 @@ type integrationCommand struct {
 		Review     bool     `help:"Put it under review: its new novels wait for approval."`
 	} `cmd:"" help:"Register a partner platform and issue its first API key."`
 	List   StaffFlags     `cmd:"" help:"List all integrations."`
-	Show   IntegrationArg `cmd:"" help:"Show one integration."`
+	Show   IntegrationArg `cmd:"" help:"Show one integration with its latest events."`
 	Rename struct {
 		IntegrationArg
 		Name string `arg:"" name:"new-name" help:"The new name; unique, and not \"host\"."`
@@ -145,7 +145,11 @@ func (c *integrationCommand) run(ctx context.Context, env *environment) error {
 		case "list":
 			return integrationColumns.list(s.ListIntegrations(ctx, uuid.Nil, 0)) // all
 		case "show":
-			return integrationColumns.one(s.Integration(ctx, c.Show.Integration))
+			i, err := s.IntegrationWithHistory(ctx, c.Show.Integration)
+			return result{i, func(env *environment) {
+				integrationColumns.print(env, i)
+				printHistory(env, i.History)
+			}}, err
 		case "rename":
 			return change(c.Rename.IntegrationArg, principal.Change{Name: &c.Rename.Name})
 		case "enable":

@@ -24,7 +24,7 @@ type novelCommand struct {
 	Edit    novelEdit     `cmd:"" help:"Change fields of a canonical novel."`
 	Approve novelDecision `cmd:"" help:"Approve a pending or rejected novel, or a title rejected before its first import."`
 	Reject  novelDecision `cmd:"" help:"Reject a novel, or a title before its first import; it cannot be imported then."`
-	Show    TitleArg      `cmd:"" help:"Show a novel with all its fields."`
+	Show    TitleArg      `cmd:"" help:"Show a novel with all its fields and its latest events."`
 	List    struct {
 		StaffFlags
 		RowsFlag
@@ -122,7 +122,11 @@ func (c *novelCommand) run(ctx context.Context, env *environment) error {
 		case "reject":
 			return shownNovel(s.RejectNovel(ctx, c.Reject.Title, c.Reject.Reason))
 		case "show":
-			return shownNovel(s.Novel(ctx, c.Show.Title))
+			found, err := s.Novel(ctx, c.Show.Title)
+			if err != nil {
+				return result{}, err
+			}
+			return shownNovel(s.NovelWithHistory(ctx, found.NovelID))
 		default: // list
 			list, err := s.ListNovels(ctx,
 				staff.NovelFilter{State: novel.State(textOf(c.List.State)), Limit: c.List.Limit.readLimit()})
@@ -137,7 +141,7 @@ func shownNovel(n staff.Novel, err error) (result, error) {
 			[]any{"title", n.Title},
 			[]any{"novel", n.NovelID},
 			[]any{"state", n.State},
-			[]any{"owner", n.Owner},
+			[]any{"owner", named(n.OwnerName, n.Owner)},
 			[]any{"slug", n.Slug},
 			[]any{"author", n.Author},
 			[]any{"language", n.Language},
@@ -146,5 +150,6 @@ func shownNovel(n staff.Novel, err error) (result, error) {
 			[]any{"cover", n.CoverURL},
 			[]any{"synopsis", title.Clip(n.Synopsis, 200)},
 		)
+		printHistory(env, n.History)
 	}}, err
 }

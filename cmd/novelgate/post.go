@@ -57,7 +57,8 @@ func printPost(env *environment, p staff.Post) {
 		}
 		rows = append(rows, []any{"hidden", how}, []any{"reason", *p.Reason})
 	}
-	rows = append(rows, []any{"novel", p.NovelID}, []any{"integration", p.IntegrationID},
+	rows = append(rows, []any{"novel", named(p.NovelTitle, p.NovelID)},
+		[]any{"integration", named(p.Integration, p.IntegrationID)},
 		[]any{"received", formatTime(&p.ReceivedAt)})
 	if p.EditedAt != nil {
 		rows = append(rows, []any{"edited", formatTime(p.EditedAt)})
@@ -79,13 +80,25 @@ func printPost(env *environment, p staff.Post) {
 	printHistory(env, p.History)
 }
 
+// named returns an id with the name beside it, if it has one.
+func named(name string, id any) string {
+	if name == "" {
+		return fmt.Sprint(id)
+	}
+	return fmt.Sprintf("%s (%v)", name, id)
+}
+
+// printHistory prints who did what, when and why.
 func printHistory(env *environment, history []staff.HistoryEntry) {
 	if len(history) == 0 {
 		return
 	}
-	rows := [][]any{{"VERSION", "RECORDED", "EVENT", "ACTOR"}}
+	rows := [][]any{{"VERSION", "RECORDED", "EVENT", "ACTOR", "SUMMARY"}}
 	for _, entry := range history {
-		rows = append(rows, []any{entry.Version, formatTime(&entry.RecordedAt), entry.Type, entry.Actor})
+		rows = append(rows, []any{
+			entry.Version, formatTime(&entry.RecordedAt), entry.Type, named(entry.ActorName, entry.Actor),
+			title.Clip(entry.Summary, 200),
+		})
 	}
 	fmt.Fprintln(env.stdout)
 	env.table(rows...)

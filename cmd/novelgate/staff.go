@@ -76,6 +76,7 @@ func (f ServiceFlags) key() (string, error) {
 // staffService executes the commands of staff: a *staff.Staff on the database, or a *staff.Remote through a service.
 type staffService interface {
 	Integration(ctx context.Context, idOrName string) (staff.Integration, error)
+	IntegrationWithHistory(ctx context.Context, idOrName string) (staff.Integration, error)
 	ListIntegrations(ctx context.Context, after uuid.UUID, limit int) ([]staff.Integration, error)
 	RegisterIntegration(
 		ctx context.Context, name string, change principal.Change,
@@ -90,6 +91,7 @@ type staffService interface {
 	RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (staff.Key, error)
 
 	Novel(ctx context.Context, title string) (staff.Novel, error)
+	NovelWithHistory(ctx context.Context, id uuid.UUID) (staff.Novel, error)
 	ListNovels(ctx context.Context, f staff.NovelFilter) ([]staff.Novel, error)
 	PublishNovel(ctx context.Context, title string, fields novel.Fields, reason string) (staff.Novel, error)
 	EditNovel(ctx context.Context, id uuid.UUID, fields novel.Fields, reason string) (staff.Novel, error)

@@ -93,7 +93,7 @@ func listIntegrations(ctx context.Context, c *call) (*web.Answer, error) {
 }
 
 func showIntegration(ctx context.Context, c *call) (*web.Answer, error) {
-	return answer(c.staff.Integration(ctx, c.id.String()))
+	return answer(c.staff.IntegrationWithHistory(ctx, c.id.String()))
 }
 
 func changeIntegration(ctx context.Context, c *call, body settings) (*web.Answer, error) {

@@ -147,7 +147,10 @@ func (s *Staff) AuthorWithHistory(ctx context.Context, name AuthorName) (Author,
 		return Author{}, err
 	}
 	recorded, err := eventlog.ReadStream(ctx, s.Pool, events.AuthorStream, found.ID, 0)
-	found.History = historyOf(recorded)
+	if err != nil {
+		return Author{}, err
+	}
+	found.History, err = historyOf(ctx, s.Pool, recorded)
 	return found, err
 }
 

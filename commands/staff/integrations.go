@@ -12,6 +12,7 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/commands/refusals"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/title"
@@ -31,6 +32,8 @@ type Integration struct {
 	LinesPerMinute  int       `json:"linesPerMinute"` // of bulk imports
 	Review          bool      `json:"review"`
 	CreatedAt       time.Time `json:"createdAt"`
+	// History has the latest events, oldest first, if they were asked for.
+	History []HistoryEntry `db:"-" json:"history,omitzero"`
 }
 
 // CreateIntegration registers an integration with the settings in change. It ignores change.Name.
@@ -89,6 +92,20 @@ func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, 
 		pgx.RowToStructByPos[Integration],
 		integrationColumns+` WHERE ($1 AND integration_id = $2) OR (NOT $1 AND folded_name = $3)`, err == nil, id,
 		title.Fold(idOrName))
+}
+
+// IntegrationWithHistory finds an integration as Integration does, with its latest hundred events.
+func (s *Staff) IntegrationWithHistory(ctx context.Context, idOrName string) (Integration, error) {
+	found, err := s.Integration(ctx, idOrName)
+	if err != nil {
+		return Integration{}, err
+	}
+	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.IntegrationStream, found.ID, maxHistory)
+	if err != nil {
+		return Integration{}, err
+	}
+	found.History, err = historyOf(ctx, s.Pool, recorded)
+	return found, err
 }
 
 // ListIntegrations lists up to limit integrations after the one with an id, oldest first: the ids begin with the time.

@@ -16,6 +16,7 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
+	"novelgate/internal/names"
 	"novelgate/internal/title"
 )
 
@@ -218,7 +219,8 @@ type Novel struct {
 	ReadingStatus string      `json:"readingStatus"`
 	Owner         string      `json:"owner"` // an integration's id, Host or NoOwner
 	State         novel.State `json:"state"`
-	FoldedTitle   string      `json:"-"` // sort key of lists
+	FoldedTitle   string      `json:"-"`                  // sort key of lists
+	OwnerName     string      `json:"ownerName,omitzero"` // of an integration; like History only if it was asked for
 	// History has the latest events, oldest first, if they were asked for.
 	History []HistoryEntry `json:"history,omitzero"`
 }
@@ -284,7 +286,8 @@ func scanNovel(row pgx.CollectableRow) (Novel, error) {
 	return n, nil
 }
 
-// maxHistory limits the history of a novel, in which each update by a partner is an event of up to 32 KB.
+// maxHistory limits the history of a novel, in which each update by a partner is an event of up to 32 KB, and of an
+// integration.
 const maxHistory = 100
 
 // NovelWithHistory finds a novel as NovelByID does, with its latest hundred events.
@@ -294,6 +297,14 @@ func (s *Staff) NovelWithHistory(ctx context.Context, id uuid.UUID) (Novel, erro
 		return Novel{}, err
 	}
 	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.NovelStream, id, maxHistory)
-	found.History = historyOf(recorded)
+	if err != nil {
+		return Novel{}, err
+	}
+	if found.History, err = historyOf(ctx, s.Pool, recorded); err != nil {
+		return Novel{}, err
+	}
+	owner := names.Integration("integration:" + found.Owner)
+	called, err := names.Of(ctx, s.Pool, owner)
+	found.OwnerName = called[owner]
 	return found, err
 }

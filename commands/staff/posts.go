@@ -12,6 +12,7 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
+	"novelgate/internal/names"
 )
 
 // Post is a comment as staff see it, hidden or not.
@@ -19,7 +20,9 @@ type Post struct {
 	PostID        uuid.UUID      `json:"postId"`
 	ThreadID      uuid.UUID      `json:"threadId"`
 	NovelID       uuid.UUID      `json:"novelId"`
+	NovelTitle    string         `json:"novel"`
 	IntegrationID uuid.UUID      `json:"integrationId"`
+	Integration   string         `json:"integration"` // its name
 	ParentPostID  *uuid.UUID     `json:"parentPostId"`
 	ChapterNumber jsontext.Value `json:"chapterNumber"`
 	WrittenAt     time.Time      `json:"writtenAt"`
@@ -105,11 +108,20 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	if err != nil {
 		return Post{}, err
 	}
+	entries, err := historyOf(ctx, s.Pool, history)
+	if err != nil {
+		return Post{}, err
+	}
+	called, err := names.Of(ctx, s.Pool, p.Imported.NovelID, p.Imported.IntegrationID)
+	if err != nil {
+		return Post{}, err
+	}
 	visibility := p.Visibility(by)
 	found := Post{
 		PostID: id, ThreadID: p.Imported.ThreadID, NovelID: p.Imported.NovelID, IntegrationID: p.Imported.IntegrationID,
 		ParentPostID: p.Imported.ParentPostID, ChapterNumber: p.Chapter(), Withdrawn: p.Withdrawn, Reports: p.Reports,
-		WrittenAt: p.Imported.WrittenAt, ReceivedAt: p.ReceivedAt.UTC(), State: visibility.State, History: historyOf(history),
+		WrittenAt: p.Imported.WrittenAt, ReceivedAt: p.ReceivedAt.UTC(), State: visibility.State, History: entries,
+		NovelTitle: called[p.Imported.NovelID], Integration: called[p.Imported.IntegrationID],
 	}
 	if visibility.State == post.Hidden {
 		found.HiddenBy, found.Reason = &visibility.By, &visibility.Reason

@@ -194,7 +194,9 @@ func withReason(path, reason string) string {
 func (r *Remote) Integration(ctx context.Context, idOrName string) (Integration, error) {
 	missing := fmt.Errorf("%w: %q", principal.ErrNotFound, idOrName)
 	if id, err := uuid.Parse(idOrName); err == nil {
-		return fetch[Integration](ctx, r, http.MethodGet, address(integrationPath, id.String()), nil, missing)
+		found, err := fetch[Integration](ctx, r, http.MethodGet, address(integrationPath, id.String()), nil, missing)
+		found.History = nil
+		return found, err
 	}
 	all, err := r.ListIntegrations(ctx, uuid.Nil, 0)
 	if err != nil {
@@ -206,6 +208,20 @@ func (r *Remote) Integration(ctx context.Context, idOrName string) (Integration,
 		}
 	}
 	return Integration{}, missing
+}
+
+// IntegrationWithHistory finds an integration as Integration does, with its latest events.
+func (r *Remote) IntegrationWithHistory(ctx context.Context, idOrName string) (Integration, error) {
+	id, err := uuid.Parse(idOrName)
+	if err != nil {
+		found, err := r.Integration(ctx, idOrName)
+		if err != nil {
+			return Integration{}, err
+		}
+		id = found.ID
+	}
+	return fetch[Integration](ctx, r, http.MethodGet, address(integrationPath, id.String()), nil,
+		fmt.Errorf("%w: %q", principal.ErrNotFound, idOrName))
 }
 
 // ListIntegrations lists integrations, oldest first.
@@ -362,6 +378,12 @@ func (r *Remote) Novel(ctx context.Context, spelling string) (Novel, error) {
 		return Novel{}, err
 	}
 	return found[0], nil
+}
+
+// NovelWithHistory finds a novel by its id, with its latest events.
+func (r *Remote) NovelWithHistory(ctx context.Context, id uuid.UUID) (Novel, error) {
+	return fetch[Novel](ctx, r, http.MethodGet, address(novelPath, id.String()), nil,
+		fmt.Errorf("%w: %s", ErrNoSuchNovel, id))
 }
 
 // ListNovels lists novels and barred titles, sorted by folded title.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
+	"novelgate/internal/names"
 	"novelgate/projections"
 )
 
@@ -222,22 +224,43 @@ func find[T any](
 	return rows[0], nil
 }
 
-// HistoryEntry is one event of a novel, a post or an author.
+// HistoryEntry is one event of a novel, a post, an author or an integration.
 type HistoryEntry struct {
 	Version    int       `json:"version"`
 	Type       string    `json:"type"`
 	Actor      string    `json:"actor"`
+	ActorName  string    `json:"actorName,omitzero"` // of an actor that is an integration
 	RecordedAt time.Time `json:"recordedAt"`
+	Summary    string    `json:"summary,omitzero"` // what it records besides its type: see events.Summary
 	Data       any       `json:"data"`
 	Personal   any       `json:"personal,omitzero"` // personal data; absent after erasure
 }
 
-func historyOf(recorded []events.Recorded) []HistoryEntry {
-	history := make([]HistoryEntry, len(recorded))
-	for i, r := range recorded {
-		history[i] = HistoryEntry{
-			r.StreamVersion, r.Event.Type(), r.Metadata.Actor, r.RecordedAt, r.Event, events.Personal(r.Event),
+// historyOf describes events, with the names of their actors.
+func historyOf(
+	ctx context.Context, db database.Querier, recorded []events.Recorded,
+) ([]HistoryEntry, error) {
+	var actors []uuid.UUID
+	for _, r := range recorded {
+		if id := names.Integration(r.Metadata.Actor); !slices.Contains(actors, id) {
+			actors = append(actors, id)
 		}
 	}
-	return history
+	called, err := names.Of(ctx, db, actors...)
+	if err != nil {
+		return nil, err
+	}
+	history := make([]HistoryEntry, len(recorded))
+	for i, r := range recorded {
+		stored, err := events.Encode(r.Event)
+		if err != nil {
+			return nil, err
+		}
+		history[i] = HistoryEntry{
+			Version: r.StreamVersion, Type: r.Event.Type(), Actor: r.Metadata.Actor,
+			ActorName: called[names.Integration(r.Metadata.Actor)], RecordedAt: r.RecordedAt,
+			Summary: events.Summary(stored.Type, stored.Data), Data: r.Event, Personal: events.Personal(r.Event),
+		}
+	}
+	return history, nil
 }
