@@ -128,7 +128,8 @@ DECLARE
     subject text := current_setting('novelgate.erasure', true);
 BEGIN
     IF coalesce(subject, '') = ''
-       OR subject_of(OLD) IS DISTINCT FROM subject AND OLD.stream_type || '/' || OLD.stream_id IS DISTINCT FROM subject
+       OR subject_of(OLD) IS DISTINCT FROM subject AND ('post/' || OLD.stream_id IS DISTINCT FROM subject OR NOT EXISTS (
+           SELECT FROM events AS w WHERE w.stream_id = OLD.stream_id AND w.event_type LIKE 'post.withdrawn.%'))
        OR NEW.personal IS NOT NULL OR NEW.salt IS NOT NULL
        OR NEW.personal_digest IS DISTINCT FROM personal_digest(OLD.salt, OLD.personal)
        OR (OLD.log_index, OLD.stream_version, OLD.recorded_at, OLD.stream_id, OLD.batch_id, OLD.integration_id, OLD.key_id,
@@ -147,7 +148,7 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION events_lose_what_is_personal IS 'Refuses every change of a stored event except the replacement of personal and salt by their digest, for the author or the comment that is being erased.';
+COMMENT ON FUNCTION events_lose_what_is_personal IS 'Refuses every change of a stored event except the replacement of personal and salt by their digest, for the author or the withdrawn comment that is being erased.';
 
 CREATE TRIGGER events_append_only BEFORE DELETE OR TRUNCATE ON events
     FOR EACH STATEMENT EXECUTE FUNCTION events_are_append_only();

@@ -260,6 +260,9 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 			if got := try(role, marker+"x", statement); got != refused {
 				t.Errorf("%s, of another author: %s\ngot %q", role, statement, got)
 			}
+			if got := try(role, "post/"+events.PostID(l.name.IntegrationID, "k-0").String(), statement); got != refused {
+				t.Errorf("%s, of a comment that was not withdrawn: %s\ngot %q", role, statement, got)
+			}
 		}
 	}
 }
