@@ -68,7 +68,7 @@ type Delivery struct {
 	PostID       string  `json:"postId"`
 	ThreadID     string  `json:"threadId"`
 	ParentPostID *string `json:"parentPostId"`
-	PostState    string  `json:"postState"` // visible or hidden
+	PostState    string  `json:"postState"` // visible, hidden or withdrawn
 }
 
 // Get returns the delivery of a key. If there is none, the error is an *Error with the code not_found.

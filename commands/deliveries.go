@@ -18,7 +18,6 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
@@ -107,7 +106,7 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	if err := a.addNovel(ctx, &shown); err != nil {
 		return nil, err
 	}
-	visibility, err := a.postVisibility(ctx, c.Caller, streamID)
+	visibility, err := a.postVisibility(ctx, streamID)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +134,11 @@ func parseOperation(name string) (ratelimit.Operation, bool) {
 // operationWanted is the error text for any other name.
 const operationWanted = "must be novels, posts, edits, withdrawals or reports"
 
+// authorIDSQL identifies an author. $1: integration; $2: the partner's identifier.
+const authorIDSQL = `SELECT author_id(author_key((SELECT value FROM settings WHERE name = 'author_secret'), $1), $2)`
+
 // postVisibility returns whether readers see a post, and why not. It reads the log, so it has no lag.
-func (a *API) postVisibility(ctx context.Context, caller *auth.Integration, id uuid.UUID) (post.Visibility, error) {
+func (a *API) postVisibility(ctx context.Context, id uuid.UUID) (post.Visibility, error) {
 	history, err := eventlog.ReadStream(ctx, a.DB, events.PostStream, id, 0)
 	if err != nil {
 		return post.Visibility{}, err
@@ -145,7 +147,11 @@ func (a *API) postVisibility(ctx context.Context, caller *auth.Integration, id u
 	if p.Imported.Comment == nil {
 		return p.Visibility(author.Author{}), nil
 	}
-	authorID := events.AuthorID(caller.AuthorKey, p.Imported.Comment.ExternalUUID)
+	var authorID uuid.UUID // the post may be another partner's
+	err = a.DB.QueryRow(ctx, authorIDSQL, p.Imported.IntegrationID, p.Imported.Comment.ExternalUUID).Scan(&authorID)
+	if err != nil {
+		return post.Visibility{}, fmt.Errorf("identify the author of post %s: %w", id, err)
+	}
 	if history, err = eventlog.ReadStream(ctx, a.DB, events.AuthorStream, authorID, 0); err != nil {
 		return post.Visibility{}, err
 	}

@@ -160,8 +160,8 @@ func (p Post) Exists() bool { return p.exists }
 // Visibility is whether readers see a post, and why not.
 type Visibility struct {
 	State  State
-	By     string // Individually or WithAuthor; "" when visible
-	Reason string // "" when visible
+	By     string // Individually or WithAuthor; "" unless hidden
+	Reason string // "" unless hidden
 }
 
 // Visibility returns whether readers see the post, from the decisions about the post and about its author. A post
@@ -170,6 +170,8 @@ type Visibility struct {
 func (p Post) Visibility(a author.Author) Visibility {
 	until := a.PostsHiddenUntil
 	switch {
+	case p.Withdrawn:
+		return Visibility{State: Gone}
 	case p.Hidden:
 		return Visibility{Hidden, Individually, p.Reason}
 	case !until.IsZero() && !until.Before(p.ReceivedAt) && !p.ModeratedAt.After(until):

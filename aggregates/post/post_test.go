@@ -173,3 +173,23 @@ func TestFold(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// TestWithdrawn: a withdrawn post is neither visible nor hidden, and stays so.
+func TestWithdrawn(t *testing.T) {
+	t.Parallel()
+	visible := post.Fold([]events.Recorded{{Event: events.PostImported{}}})
+	for _, p := range []post.Post{visible, visible.Apply(events.PostHidden{}, at(1))} {
+		p = p.Apply(events.PostWithdrawn{}, at(2))
+		if diff := cmp.Diff(post.Visibility{State: post.Gone}, p.Visibility(author.Author{})); diff != "" {
+			t.Errorf("visibility (-want +got):\n%s", diff)
+		}
+		_, hide := p.Hide("why")
+		_, restore := p.Restore(author.Author{}, "why")
+		for _, err := range []error{hide, restore} {
+			var refused *post.TransitionError
+			if !errors.As(err, &refused) || refused.From != post.Gone {
+				t.Errorf("%v", err)
+			}
+		}
+	}
+}

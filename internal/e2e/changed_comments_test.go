@@ -69,7 +69,8 @@ func TestCommentThatChanges(t *testing.T) {
 	const key = "thread/1%2F" // keys may hold slashes
 	original := Comment(novel).With(Fields{"content": "firstwords", "username": "Plantedname", "uuid": "planted-uuid"})
 	post := p.Import(t, key, original).WantPost(t, http.StatusCreated)
-	stays := p.Import(t, Key(), Comment(novel).With(Fields{"content": "staying words"})).WantPost(t, http.StatusCreated)
+	staying := Comment(novel).With(Fields{"content": "staying words", "uuid": "staying-uuid"})
+	stays := p.Import(t, Key(), staying).WantPost(t, http.StatusCreated)
 	page(t, post.URL, "firstwords", "edited")
 
 	edit := Fields{"content": "secondwords", "chapterNumber": 7, "timestamp": "2026-03-01T10:00:00Z"}
@@ -141,6 +142,16 @@ func TestCommentThatChanges(t *testing.T) {
 		}
 	}
 
+	// Who reported a comment of another partner is told that staff have hidden it with its author.
+	author := "/api/admin/integrations/" + p.IntegrationID + "/authors/staying-uuid"
+	other.Report(t, stays.PostID, "r3", Fields{"reason": "spam"}).WantChanged(t)
+	ada.Post(t, author+"/hide-posts", Key(), Fields{"reason": "r"}).WantJSON(t, http.StatusOK, &struct{}{})
+	hidden := other.Get(t, "/api/integrations/deliveries/r3?operation=reports")
+	if !strings.Contains(string(hidden.Body), `"postState":"hidden"`) {
+		t.Errorf("%s", hidden.Body)
+	}
+	ada.Post(t, author+"/restore-posts", Key(), Fields{"reason": "r"}).WantJSON(t, http.StatusOK, &struct{}{})
+
 	// With a reply it leaves a tombstone, without one nothing.
 	lone := p.Import(t, "lone", original).WantPost(t, http.StatusCreated)
 	p.Import(t, Key(), Comment(novel).With(Fields{"content": "reply words", "parent_uuid": key})).
@@ -155,6 +166,10 @@ func TestCommentThatChanges(t *testing.T) {
 	}
 	p.Withdraw(t, key, "w1").WantReplayed(t, true, false)
 	p.Withdraw(t, key, "w3").WantChanged(t)
+	withdrawn := p.Get(t, "/api/integrations/deliveries/w1?operation=withdrawals")
+	if !strings.Contains(string(withdrawn.Body), `"postState":"withdrawn"`) {
+		t.Errorf("%s", withdrawn.Body)
+	}
 	again := p.Import(t, key, original)
 	again.WantReplayed(t, true, false)
 	if replayed := again.WantPost(t, http.StatusOK); replayed.PostID != post.PostID || replayed.ThreadID != post.ThreadID {
