@@ -91,6 +91,10 @@ COMMENT ON COLUMN posts.depth IS 'Number of replies up to the top-level comment:
 
 -- For replies to withdrawn comments. Few comments are withdrawn and have no replies.
 CREATE INDEX posts_vanished ON posts (post_id) WHERE vanished;
+-- For lists of staff. Few comments are in these states, so an import pays for none of the indexes.
+CREATE INDEX posts_hidden ON posts (log_index) WHERE hidden;
+CREATE INDEX posts_edited ON posts (log_index) WHERE edited_at IS NOT NULL;
+CREATE INDEX posts_withdrawn ON posts (log_index) WHERE withdrawn;
 
 CREATE TABLE reported_posts (
     post_id           uuid        NOT NULL,
@@ -118,6 +122,8 @@ CREATE INDEX posts_top_level ON posts (thread_id, written_at, log_index, (coales
 CREATE INDEX posts_top_level_by_chapter ON posts (thread_id, (coalesce(chapter_number, -1)), written_at, log_index)
     WHERE root_post_id IS NULL AND NOT vanished;
 CREATE INDEX posts_replies ON posts (root_post_id, written_at, log_index) WHERE root_post_id IS NOT NULL;
+-- The comments on a novel for staff, the latest first.
+CREATE INDEX posts_by_novel ON posts (novel_id, log_index);
 -- The comments of an author are searched rarely and added all the time. A GIN index appends new rows to a list and sorts them in by
 -- the thousand, at less than half the cost of a B-tree, which searches the place of each row.
 CREATE INDEX posts_by_author ON posts USING gin ((ARRAY[author_id])) WHERE author_id IS NOT NULL;

@@ -29,6 +29,8 @@ type novelCommand struct {
 		StaffFlags
 		RowsFlag
 		State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"pending, approved, published, rejected or free (no novel: a title that was rejected before its first import, and approved since)."`
+		Owner string  `placeholder:"OWNER" help:"Name or id of an integration, host (the host platform) or none (rejected before the first import)."`
+		Text  string  `help:"Part of the title; case is ignored."`
 	} `cmd:"" help:"List novels."`
 }
 
@@ -128,8 +130,17 @@ func (c *novelCommand) run(ctx context.Context, env *environment) error {
 			}
 			return shownNovel(s.NovelWithHistory(ctx, found.NovelID))
 		default: // list
-			list, err := s.ListNovels(ctx,
-				staff.NovelFilter{State: novel.State(textOf(c.List.State)), Limit: c.List.Limit.readLimit()})
+			filter := staff.NovelFilter{
+				State: novel.State(textOf(c.List.State)), Owner: c.List.Owner, Text: c.List.Text, Limit: c.List.Limit.readLimit(),
+			}
+			if filter.Owner != "" && filter.Owner != staff.Host && filter.Owner != staff.NoOwner {
+				owner, err := s.Integration(ctx, filter.Owner)
+				if err != nil {
+					return result{}, err
+				}
+				filter.Owner = owner.ID.String()
+			}
+			list, err := s.ListNovels(ctx, filter)
 			return novelColumns.list(within(env, c.List.Limit, list), err)
 		}
 	})

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -12,10 +17,84 @@ import (
 )
 
 type postCommand struct {
-	Hide           postDecision `cmd:"" help:"Hide a post from readers. The partner can read the reason."`
-	Restore        postDecision `cmd:"" help:"Make a hidden post visible again, also one hidden with all posts of its author."`
-	DismissReports postDecision `cmd:"" help:"Find the reports of a post unfounded. The reporting partners can read the reason."`
+	Hide           postDecision `cmd:"" help:"Hide posts from readers. The partner can read the reason."`
+	Restore        postDecision `cmd:"" help:"Make hidden posts visible again, also those hidden with all posts of its author."`
+	DismissReports postDecision `cmd:"" help:"Find the reports of posts unfounded. The reporting partners can read the reason."`
 	Show           PostArg      `cmd:"" help:"Show a post, hidden or not, with its author and history."`
+	List           postList     `cmd:"" help:"List posts, hidden or not."`
+}
+
+type postList struct {
+	StaffFlags
+	RowsFlag
+	Novel       string   `placeholder:"TITLE" help:"Only posts on this novel."`
+	Integration string   `placeholder:"NAME" help:"Only posts of this integration, by name or id."`
+	Author      string   `help:"Only posts of this author: the partner's identifier with --integration, otherwise the authorId."`
+	State       *string  `enum:"visible,hidden,reported,edited,withdrawn" placeholder:"STATE" help:"visible, hidden, reported (waiting for a decision), edited or withdrawn."`
+	Chapter     string   `placeholder:"NUMBER" help:"Only posts on this chapter; none: on the novel as a whole."`
+	From        *instant `placeholder:"TIME" help:"Received at this time (RFC 3339) or later."`
+	To          *instant `placeholder:"TIME" help:"Received before this time."`
+	Sort        string   `enum:"newest,waiting" default:"newest" help:"newest, or waiting: only reported posts, the longest waiting first."`
+}
+
+// filter looks up what the flags name.
+func (c *postList) filter(ctx context.Context, s staffService) (staff.PostFilter, error) {
+	f := staff.PostFilter{
+		State: textOf(c.State), Chapter: c.Chapter, From: (*time.Time)(c.From), To: (*time.Time)(c.To), Sort: c.Sort,
+		Limit: c.Limit.readLimit(),
+	}
+	if c.Chapter != "" && !staff.IsChapter(c.Chapter) {
+		return f, errors.New("--chapter: must be a decimal number or none")
+	}
+	if c.Novel != "" {
+		found, err := s.Novel(ctx, c.Novel)
+		if err != nil {
+			return f, err
+		}
+		f.NovelID = found.NovelID
+	}
+	if c.Integration != "" {
+		found, err := s.Integration(ctx, c.Integration)
+		if err != nil {
+			return f, err
+		}
+		f.IntegrationID = found.ID
+	}
+	switch {
+	case c.Author == "":
+	case c.Integration != "":
+		found, err := s.AuthorWithHistory(ctx, staff.AuthorName{IntegrationID: f.IntegrationID, ExternalUUID: c.Author})
+		if err != nil {
+			return f, err
+		}
+		f.AuthorID = found.ID
+	default:
+		id, err := uuid.Parse(c.Author)
+		if err != nil {
+			return f, errors.New("--author: must be an authorId, or the partner's identifier together with --integration")
+		}
+		f.AuthorID = id
+	}
+	return f, nil
+}
+
+var postColumns = columns[staff.ListedPost]{
+	[]any{"POST", "RECEIVED", "STATE", "REPORTS", "PARTNER", "NOVEL", "USERNAME", "CONTENT"},
+	func(p staff.ListedPost) []any {
+		state, name, content, reports := string(p.State), "-", "-", 0
+		if p.Withdrawn {
+			state = string(post.Gone)
+		}
+		for _, readers := range p.Reports {
+			reports += readers
+		}
+		if p.Author != nil {
+			name, content = p.Author.Username, title.Clip(*p.Content, 60)
+		}
+		return []any{
+			p.PostID, formatTime(&p.ReceivedAt), state, reports, p.Integration.Name, title.Clip(p.Novel.Title, 30), name, content,
+		}
+	},
 }
 
 // PostArg names a post.
@@ -25,23 +104,105 @@ type PostArg struct {
 }
 
 type postDecision struct {
-	PostArg
+	StaffFlags
+	PostIDs []uuid.UUID `arg:"" name:"post-id" optional:"" help:"Ids of posts, the postId in responses to partners."`
+	Stdin   bool        `help:"Read further ids from standard input, separated by white space."`
 	RequiredReason
 }
 
+// ids returns the ids of the arguments and of standard input, each once.
+func (c *postDecision) ids() ([]uuid.UUID, error) {
+	all := slices.Clone(c.PostIDs)
+	if c.Stdin {
+		words := bufio.NewScanner(os.Stdin)
+		words.Split(bufio.ScanWords)
+		for words.Scan() {
+			id, err := uuid.Parse(words.Text())
+			if err != nil {
+				return nil, fmt.Errorf("standard input: %q is not the id of a post", title.Clip(words.Text(), 50))
+			}
+			all = append(all, id)
+		}
+		if err := words.Err(); err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+	}
+	seen := map[uuid.UUID]bool{}
+	all = slices.DeleteFunc(all, func(id uuid.UUID) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+	if len(all) == 0 {
+		return nil, errors.New("no post: give ids of posts, or --stdin")
+	}
+	return all, nil
+}
+
+var decidedColumns = columns[staff.Decided]{
+	[]any{"POST", "OUTCOME"},
+	func(d staff.Decided) []any {
+		if d.Problem != nil {
+			return []any{d.PostID, d.Problem.Detail}
+		}
+		return []any{d.PostID, "done"}
+	},
+}
+
+// decide executes a decision about posts: one, which it shows, or several, of which it shows the outcomes. It counts
+// those that were refused.
+func (c *postDecision) decide(
+	ctx context.Context, s staffService, decision string, refused *int,
+	one func(ctx context.Context, id uuid.UUID, reason string) (staff.Post, error),
+) (result, error) {
+	ids, err := c.ids()
+	if err != nil {
+		return result{}, err
+	}
+	if len(ids) == 1 {
+		return shownPost(one(ctx, ids[0], c.Reason))
+	}
+	outcomes := []staff.Decided{}
+	for some := range slices.Chunk(ids, staff.MaxDecided) {
+		decided, err := s.DecidePosts(ctx, decision, some, c.Reason)
+		if err != nil {
+			return result{}, fmt.Errorf("after %d of %d posts: %w", len(outcomes), len(ids), err)
+		}
+		outcomes = append(outcomes, decided.Items...)
+	}
+	for _, outcome := range outcomes {
+		if outcome.Problem != nil {
+			*refused++
+		}
+	}
+	return decidedColumns.list(outcomes, nil)
+}
+
 func (c *postCommand) run(ctx context.Context, env *environment) error {
-	return env.answer(ctx, func(s staffService) (result, error) {
+	refused := 0
+	err := env.answer(ctx, func(s staffService) (result, error) {
 		switch env.verb {
 		case "hide":
-			return shownPost(s.HidePost(ctx, c.Hide.PostID, c.Hide.Reason))
+			return c.Hide.decide(ctx, s, staff.Hide, &refused, s.HidePost)
 		case "restore":
-			return shownPost(s.RestorePost(ctx, c.Restore.PostID, c.Restore.Reason))
+			return c.Restore.decide(ctx, s, staff.Restore, &refused, s.RestorePost)
 		case "dismiss-reports":
-			return shownPost(s.DismissReports(ctx, c.DismissReports.PostID, c.DismissReports.Reason))
+			return c.DismissReports.decide(ctx, s, staff.Dismiss, &refused, s.DismissReports)
+		case "list":
+			filter, err := c.List.filter(ctx, s)
+			if err != nil {
+				return result{}, err
+			}
+			list, err := s.ListPosts(ctx, filter)
+			return postColumns.list(within(env, c.List.Limit, list), err)
 		default: // show
 			return shownPost(s.Post(ctx, c.Show.PostID))
 		}
 	})
+	if err == nil && refused > 0 {
+		err = fmt.Errorf("posts that were refused: %d", refused)
+	}
+	return err
 }
 
 func shownPost(p staff.Post, err error) (result, error) {

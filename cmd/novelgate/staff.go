@@ -99,6 +99,8 @@ type staffService interface {
 	RejectNovel(ctx context.Context, title, reason string) (staff.Novel, error)
 
 	Post(ctx context.Context, id uuid.UUID) (staff.Post, error)
+	ListPosts(ctx context.Context, f staff.PostFilter) ([]staff.ListedPost, error)
+	DecidePosts(ctx context.Context, decision string, ids []uuid.UUID, reason string) (staff.Decisions, error)
 	HidePost(ctx context.Context, id uuid.UUID, reason string) (staff.Post, error)
 	RestorePost(ctx context.Context, id uuid.UUID, reason string) (staff.Post, error)
 	DismissReports(ctx context.Context, id uuid.UUID, reason string) (staff.Post, error)

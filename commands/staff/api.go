@@ -43,7 +43,8 @@ const (
 	keyPath          = keysPath + "/{keyId}"
 	novelsPath       = "/api/admin/novels"
 	novelPath        = novelsPath + "/{novelId}"
-	postPath         = "/api/admin/posts/{postId}"
+	postsPath        = "/api/admin/posts"
+	postPath         = postsPath + "/{postId}"
 	webhooksPath     = "/api/admin/webhooks"
 	webhookPath      = webhooksPath + "/{webhookId}"
 	// The uuid of an author is the partner's and may contain any character. The operation refuses an empty one.
@@ -76,7 +77,12 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, novelPath + "/reject", moderateNovel((*Staff).RejectByID), "novels/*/reject", nil},
 		{http.MethodPost, novelPath + "/publish", moderateNovel((*Staff).PublishByID), "novels/*/publish", nil},
 
+		{http.MethodGet, postsPath, listPosts, "", []string{
+			"novel", "author", "integration", "state", "chapter", "from", "to", "sort", "limit", "cursor",
+		}},
+		{http.MethodPost, postsPath + "/decisions", withBody(decidePosts), "posts/decisions", nil},
 		{http.MethodGet, postPath, showPost, "", nil},
+		{http.MethodGet, postPath + "/context", showPostContext, "", nil},
 		{http.MethodPost, postPath + "/hide", moderatePost((*Staff).HidePost), "posts/*/hide", nil},
 		{
 			http.MethodPost, postPath + "/dismiss-reports", moderatePost((*Staff).DismissReports),

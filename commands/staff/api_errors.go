@@ -36,6 +36,8 @@ func Problem(err error) *problem.Error {
 		return problem.ErrNotFound.WithDetail("This author has not commented, and nothing was decided about them.")
 	case errors.Is(err, post.ErrNotFound):
 		return problem.ErrNotFound.WithDetail("There is no such post.")
+	case errors.Is(err, ErrPostCursor):
+		return invalid("cursor", err)
 	case errors.Is(err, author.ErrUUIDInvalid):
 		return invalid("uuid", err)
 	case errors.Is(err, author.ErrMemberInvalid):

@@ -93,14 +93,3 @@ func listNovels(ctx context.Context, c *call) (*web.Answer, error) {
 func showNovel(ctx context.Context, c *call) (*web.Answer, error) {
 	return answer(c.staff.NovelWithHistory(ctx, c.id))
 }
-
-// moderatePost returns the operation that hides or restores a post.
-func moderatePost(
-	command func(s *Staff, ctx context.Context, id uuid.UUID, reason string) (Post, error),
-) operation {
-	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*Staff).Post)
-}
-
-func showPost(ctx context.Context, c *call) (*web.Answer, error) {
-	return answer(c.staff.Post(ctx, c.id))
-}

@@ -49,49 +49,69 @@ type PostAuthor struct {
 
 // HidePost hides a post from readers.
 func (s *Staff) HidePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
-	return s.moderatePost(ctx, id, reason,
-		func(_ database.Querier, p post.Post) (events.Event, error) { return p.Hide(reason) })
+	return s.moderatePost(ctx, id, reason, hidePost)
 }
 
 // RestorePost makes a post visible again, also one that was hidden with all posts of its author.
 func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
-	return s.moderatePost(ctx, id, reason, func(db database.Querier, p post.Post) (events.Event, error) {
-		_, by, err := authorOf(ctx, db, p)
-		if err != nil {
-			return nil, err
-		}
-		return p.Restore(by, reason)
-	})
+	return s.moderatePost(ctx, id, reason, restorePost)
 }
 
 // DismissReports finds the reports of a post unfounded.
 func (s *Staff) DismissReports(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
-	return s.moderatePost(ctx, id, reason,
-		func(_ database.Querier, p post.Post) (events.Event, error) { return p.DismissReports(reason) })
+	return s.moderatePost(ctx, id, reason, dismissReports)
 }
 
-func (s *Staff) moderatePost(
-	ctx context.Context, id uuid.UUID, reason string, decide func(database.Querier, post.Post) (events.Event, error),
-) (Post, error) {
+// postDecision decides about a post. by reads the decisions about its author.
+type postDecision func(p post.Post, by func() (author.Author, error), reason string) (events.Event, error)
+
+func hidePost(p post.Post, _ func() (author.Author, error), reason string) (events.Event, error) {
+	return p.Hide(reason)
+}
+
+func restorePost(p post.Post, by func() (author.Author, error), reason string) (events.Event, error) {
+	decided, err := by()
+	if err != nil {
+		return nil, err
+	}
+	return p.Restore(decided, reason)
+}
+
+func dismissReports(p post.Post, _ func() (author.Author, error), reason string) (events.Event, error) {
+	return p.DismissReports(reason)
+}
+
+func (s *Staff) moderatePost(ctx context.Context, id uuid.UUID, reason string, decide postDecision) (Post, error) {
 	if err := requireReason(reason); err != nil {
 		return Post{}, err
 	}
 	err := s.execute(ctx, stream{events.PostStream, id}, func(db database.Querier) (int, []events.Event, error) {
-		history, err := eventlog.ReadStream(ctx, db, events.PostStream, id, 0)
-		if err != nil {
-			return 0, nil, err
-		}
-		p := post.Fold(history)
-		if !p.Exists() {
-			return 0, nil, post.ErrNotFound
-		}
-		decided, err := asList(decide(db, p))
-		return len(history), decided, err
+		return decidePost(ctx, db, id, reason, decide)
 	}, nil)
 	if err != nil {
 		return Post{}, err
 	}
 	return s.Post(ctx, id)
+}
+
+// decidePost executes a decision about a post in the log.
+func decidePost(
+	ctx context.Context, db database.Querier, id uuid.UUID, reason string, decide postDecision,
+) (version int, decided []events.Event, err error) {
+	history, err := eventlog.ReadStream(ctx, db, events.PostStream, id, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	p := post.Fold(history)
+	if !p.Exists() {
+		return 0, nil, post.ErrNotFound
+	}
+	by := func() (author.Author, error) {
+		_, by, err := authorOf(ctx, db, p)
+		return by, err
+	}
+	decided, err = asList(decide(p, by, reason))
+	return len(history), decided, err
 }
 
 // Post finds a post; post.ErrNotFound when there is none. It reads the log, so it has no lag.

@@ -449,6 +449,34 @@ func (r *Remote) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	return fetch[Post](ctx, r, http.MethodGet, address(postPath, id.String()), nil, post.ErrNotFound)
 }
 
+// ListPosts lists posts.
+func (r *Remote) ListPosts(ctx context.Context, f PostFilter) ([]ListedPost, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"state": f.State, "chapter": f.Chapter, "sort": f.Sort} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	for name, id := range map[string]uuid.UUID{
+		"novel": f.NovelID, "author": f.AuthorID, "integration": f.IntegrationID,
+	} {
+		if id != uuid.Nil {
+			query.Set(name, id.String())
+		}
+	}
+	for name, at := range map[string]*time.Time{"from": f.From, "to": f.To} {
+		if at != nil {
+			query.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return list[ListedPost](ctx, r, postsPath, query, f.Cursor, f.Limit, nil)
+}
+
+// DecidePosts executes Hide, Restore or Dismiss for up to MaxDecided posts.
+func (r *Remote) DecidePosts(ctx context.Context, decision string, ids []uuid.UUID, reason string) (Decisions, error) {
+	return fetch[Decisions](ctx, r, http.MethodPost, postsPath+"/decisions", decisionBody{decision, ids, reason}, nil)
+}
+
 // HidePost hides a post from readers.
 func (r *Remote) HidePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
 	return fetch[Post](ctx, r, http.MethodPost, address(postPath, id.String())+"/hide", reasonBody{reason},

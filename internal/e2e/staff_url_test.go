@@ -163,6 +163,9 @@ post hide|{POST}|--reason|advertising
 post hide|{POST}|--reason|advertising
 post restore|{POST}|--reason|mistake
 post hide|{KEY}|--reason|r
+post hide|{POST}|{KEY}|{POST}|--reason|several
+post restore|{POST}|{KEY}|--reason|{BLANK}
+post dismiss-reports|--reason|r
 author link|{ID}|a/../b %2F|m-1|--reason|signed in
 author link|{ID}|a/../b %2F|
 author unlink|Fans {WORLD}|a/../b %2F
@@ -195,6 +198,10 @@ webhook disable|{POST}|--reason|r
 		"integration|refusals|{ID}|--key|refused|--operation|posts|--code|invalid_request|--limit|1", "key|list", "key|list|Quiet {WORLD}", "key|list|Nobody",
 		"novel|show|NOVEL {WORLD}", "novel|show|Unknown", "novel|show|", "novel|list", "novel|list|--limit|1",
 		"novel|list|--limit|0|--state|published", "post|show|{POST}", "post|show|{KEY}",
+		"post|list|--novel|Novel {WORLD}", "post|list|--integration|Fans {WORLD}|--author|a/../b %2F|--limit|1",
+		"post|list|--state|hidden|--chapter|1.5|--from|2020-01-01T00:00:00Z", "post|list|--sort|waiting",
+		"post|list|--novel|Unknown", "post|list|--author|x", "post|list|--chapter|x",
+		"novel|list|--owner|Fans {WORLD}", "novel|list|--owner|host|--text|NEW", "novel|list|--owner|Nobody",
 		"author|show|Fans {WORLD}|a/../b %2F", "author|show|Fans {WORLD}|nobody", "author|list|Fans {WORLD}",
 		"author|list|Fans {WORLD}|--limit|1|--blocked|false|--linked|false", "webhook|list",
 		"webhook|list|--integration|Quiet {WORLD}", "webhook|list|--integration|Nobody",

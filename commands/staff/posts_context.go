@@ -1,0 +1,111 @@
+package staff
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/database"
+)
+
+// PostContext is a post with what surrounds it.
+type PostContext struct {
+	Post    Post           `json:"post"`
+	Parent  *ListedPost    `json:"parent"`  // nil for a top-level post
+	Before  []ListedPost   `json:"before"`  // earlier posts beside it: top-level posts or, for a reply, of its tree
+	After   []ListedPost   `json:"after"`   // later ones
+	Replies []ListedPost   `json:"replies"` // the first direct replies
+	Author  *AuthorContext `json:"author"`  // nil after erasure or withdrawal
+}
+
+// AuthorContext is the author of a post, with the decisions about them.
+type AuthorContext struct {
+	Author `json:",inline"`
+
+	Posts     int          `json:"posts"`     // not counting erased and withdrawn ones, which do not name their author
+	Hidden    int          `json:"hidden"`    // of these
+	Reports   int          `json:"reports"`   // readers who reported these, since the latest decision about each
+	Moderated []ListedPost `json:"moderated"` // posts that staff decided about, the latest first
+}
+
+//go:embed posts_counts.sql
+var postsCountsSQL string
+
+// contextWalks select what surrounds the post $1. Of a tree, up to a thousand replies are examined.
+var contextWalks = [...]string{
+	`SELECT b.post_id, 0::bigint AS place, NULL::timestamptz AS since FROM posts c JOIN posts b ON b.post_id = c.parent_post_id
+    WHERE c.post_id = $1`,
+	besideWalk("<", "DESC", "-"),
+	besideWalk(">", "", ""),
+	`SELECT * FROM (
+        SELECT b.post_id, row_number() OVER (ORDER BY b.written_at, b.log_index) AS place, NULL::timestamptz AS since
+        FROM (
+            SELECT b.* FROM posts c JOIN posts b ON b.root_post_id = coalesce(c.root_post_id, c.post_id)
+            WHERE c.post_id = $1 AND (b.written_at, b.log_index) >= (c.written_at, c.log_index)
+            ORDER BY b.written_at, b.log_index LIMIT 1000
+        ) AS b WHERE b.parent_post_id = $1
+    ) AS numbered WHERE place <= 5`,
+	`SELECT q.post_id, -extract(epoch FROM q.moderated_at)::bigint AS place, NULL::timestamptz AS since
+    FROM posts c CROSS JOIN unnest(posts_of_authors(ARRAY[c.author_id])) AS a(id)
+    CROSS JOIN LATERAL (SELECT b.* FROM posts b WHERE b.post_id = a.id LIMIT 1) AS q
+    WHERE c.post_id = $1 AND c.author_id IS NOT NULL AND q.moderated_at IS NOT NULL AND q.post_id <> $1
+    ORDER BY q.moderated_at DESC LIMIT 10`,
+}
+
+// besideWalk selects the posts before or after the post $1, among top-level posts or in its tree.
+func besideWalk(sign, order, minus string) string {
+	return `SELECT b.post_id, ` + minus + `row_number() OVER (ORDER BY b.written_at ` + order + `, b.log_index ` + order + `)
+        AS place, NULL::timestamptz AS since
+    FROM posts c CROSS JOIN LATERAL (
+        (SELECT n.post_id, n.written_at, n.log_index FROM posts n
+         WHERE c.root_post_id IS NULL AND n.thread_id = c.thread_id AND n.root_post_id IS NULL AND NOT n.vanished
+           AND (n.written_at, n.log_index) ` + sign + ` (c.written_at, c.log_index)
+         ORDER BY n.written_at ` + order + `, n.log_index ` + order + ` LIMIT 3)
+        UNION ALL
+        (SELECT n.post_id, n.written_at, n.log_index FROM posts n
+         WHERE n.root_post_id = c.root_post_id AND (n.written_at, n.log_index) ` + sign + ` (c.written_at, c.log_index)
+         ORDER BY n.written_at ` + order + `, n.log_index ` + order + ` LIMIT 3)
+    ) AS b WHERE c.post_id = $1`
+}
+
+// PostContext finds a post with what surrounds it; post.ErrNotFound when there is none. What surrounds it follows the
+// log by milliseconds.
+func (s *Staff) PostContext(ctx context.Context, id uuid.UUID) (PostContext, error) {
+	found := PostContext{}
+	var err error
+	if found.Post, err = s.Post(ctx, id); err != nil {
+		return PostContext{}, err
+	}
+	var lists [len(contextWalks)][]ListedPost
+	for i, walk := range contextWalks {
+		q := postQuery{walk: walk, filter: "true", order: "place"}
+		if lists[i], err = database.Collect(ctx, s.Pool, "context of a post", scanListedPost, q.page(10), id); err != nil {
+			return PostContext{}, err
+		}
+	}
+	if len(lists[0]) > 0 {
+		found.Parent = &lists[0][0]
+	}
+	found.Before, found.After, found.Replies = lists[1], lists[2], lists[3]
+	if found.Post.Author == nil || found.Post.Withdrawn {
+		return found, nil
+	}
+	author := &AuthorContext{Moderated: lists[4]}
+	author.Author, err = s.AuthorWithHistory(ctx, AuthorName{found.Post.IntegrationID, found.Post.Author.ExternalUUID})
+	switch {
+	case errors.Is(err, ErrNoSuchAuthor): // the projection has not applied the first comment yet
+		return found, nil
+	case err != nil:
+		return PostContext{}, err
+	}
+	counts, err := database.Collect(ctx, s.Pool, "counts of an author", pgx.RowTo[int], postsCountsSQL, author.ID)
+	if err != nil {
+		return PostContext{}, err
+	}
+	author.Posts, author.Hidden, author.Reports = counts[0], counts[1], counts[2]
+	found.Author = author
+	return found, nil
+}
