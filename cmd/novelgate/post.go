@@ -92,7 +92,8 @@ var postColumns = columns[staff.ListedPost]{
 			name, content = p.Author.Username, title.Clip(*p.Content, 60)
 		}
 		return []any{
-			p.PostID, formatTime(&p.ReceivedAt), state, reports, p.Integration.Name, title.Clip(p.Novel.Title, 30), name, content,
+			p.PostID, formatTime(&p.ReceivedAt), state, reports, p.Integration.Name, title.Clip(p.Novel.Title, 30), name,
+			content,
 		}
 	},
 }

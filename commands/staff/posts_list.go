@@ -280,7 +280,7 @@ func (s *Staff) walkNewest(ctx context.Context, q *postQuery, f PostFilter) erro
 		return err
 	}
 	between := fmt.Sprintf("q.log_index >= %s::bigint AND q.log_index < %s::bigint", q.arg(from), q.arg(to))
-	source := ""
+	var source string
 	switch {
 	case f.AuthorID != uuid.Nil:
 		source = "unnest(posts_of_authors(ARRAY[" + q.arg(f.AuthorID) + "::uuid])) AS a(id)\n" +
@@ -336,8 +336,8 @@ func (s *Staff) places(ctx context.Context, f PostFilter) (from, to int64, err e
 	return from, to, nil
 }
 
-// placeOf returns the place of the first event before end that was recorded at a time or later, by binary search: events
-// are recorded in the order of the log, except where the clock of the database was set back.
+// placeOf returns the place of the first event before end that was recorded at a time or later, by binary search:
+// events are recorded in the order of the log, except where the clock of the database was set back.
 func (s *Staff) placeOf(ctx context.Context, at time.Time, end int64) (int64, error) {
 	from := int64(0)
 	for from < end {

@@ -38,7 +38,10 @@ func newPostWorld(t *testing.T) *postWorld {
 		novel, partner      int
 		chapter             string
 	}{
-		{"A", "ann", "", 0, 0, "7"}, {"B", "bob", "A", 0, 0, ""}, {"C", "ann", "", 1, 0, "7.50"}, {"D", "dan", "", 1, 1, ""},
+		{"A", "ann", "", 0, 0, "7"},
+		{"B", "bob", "A", 0, 0, ""},
+		{"C", "ann", "", 1, 0, "7.50"},
+		{"D", "dan", "", 1, 1, ""},
 		{"E", "ann", "A", 0, 0, ""},
 	} {
 		r := comment(w.partners[c.partner], c.author, c.key)
@@ -176,28 +179,48 @@ func TestPostListsProbeIndexes(t *testing.T) {
 	t.Cleanup(pools.Close)
 	pool := pools.General
 	s := &staff.Staff{Pool: pool, Now: time.Now}
+	probe := func(what, sql string, args ...any) {
+		t.Helper()
+		plan := strings.Join(testdb.Values[string](t, pool, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) "+sql, args...), "\n")
+		for _, bad := range []string{"Seq Scan", "Hash", "Merge", "Bitmap"} {
+			if strings.Contains(plan, bad) {
+				t.Errorf("%s: there is a %s:\n%s", what, bad, plan)
+			}
+		}
+		for _, rows := range regexp.MustCompile(`rows=(\d+)|Removed by Filter: (\d+)`).FindAllStringSubmatch(plan, -1) {
+			if n, _ := strconv.Atoi(rows[1] + rows[2]); n > 5000 {
+				t.Errorf("%s: %d rows are read:\n%s", what, n, plan)
+			}
+		}
+	}
 	check := func(when string) {
 		t.Helper()
 		for _, f := range []staff.PostFilter{
-			{}, {NovelID: uuid.UUID{1}}, {AuthorID: frequent}, {IntegrationID: uuid.UUID{1}}, {Chapter: "7"},
-			{State: staff.OnlyVisible}, {State: staff.OnlyHidden}, {State: staff.OnlyEdited}, {State: staff.OnlyWithdrawn},
-			{State: staff.OnlyReported}, {Sort: staff.Waiting}, {State: staff.OnlyEdited, NovelID: uuid.UUID{2}},
+			{},
+			{NovelID: uuid.UUID{1}},
+			{AuthorID: frequent},
+			{IntegrationID: uuid.UUID{1}},
+			{Chapter: "7"},
+			{State: staff.OnlyVisible},
+			{State: staff.OnlyHidden},
+			{State: staff.OnlyEdited},
+			{State: staff.OnlyWithdrawn},
+			{State: staff.OnlyReported},
+			{Sort: staff.Waiting},
+			{State: staff.OnlyEdited, NovelID: uuid.UUID{2}},
 		} {
 			f.Limit = 50
 			sql, args, err := s.PostsStatement(t.Context(), f)
 			testdb.NoError(t, err)
-			plan := strings.Join(testdb.Values[string](t, pool, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) "+sql, args...), "\n")
-			for _, bad := range []string{"Seq Scan", "Hash", "Merge", "Bitmap"} {
-				if strings.Contains(plan, bad) {
-					t.Errorf("%s, %+v: there is a %s:\n%s", when, f, bad, plan)
-				}
-			}
-			for _, rows := range regexp.MustCompile(`rows=(\d+)|Removed by Filter: (\d+)`).FindAllStringSubmatch(plan, -1) {
-				if n, _ := strconv.Atoi(rows[1] + rows[2]); n > 5000 {
-					t.Errorf("%s, %+v: %d rows are read:\n%s", when, f, n, plan)
-				}
-			}
+			probe(fmt.Sprintf("%s, %+v", when, f), sql, args...)
 		}
+		ofPost, ofAuthor := staff.ContextStatements()
+		for i, sql := range ofPost {
+			posts := testdb.Values[uuid.UUID](t, pool, `SELECT coalesce((SELECT post_id FROM posts WHERE log_index = 3000), $1)`,
+				uuid.UUID{1})
+			probe(fmt.Sprintf("%s, context %d", when, i), sql, posts[0])
+		}
+		probe(when+", counts", ofAuthor, frequent)
 	}
 	check("empty")
 	fillPosts(t, pool, 30_000)
