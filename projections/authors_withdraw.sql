@@ -7,23 +7,28 @@ WITH affected AS MATERIALIZED (
     FROM posts p JOIN authors a ON a.author_id = p.author_id
     WHERE p.post_id = ANY ($1::uuid[]) AND (a.display_name_log_index = p.log_index OR a.first_seen_at = p.recorded_at)
 ), rest AS MATERIALIZED (
-    SELECT p.author_id, p.written_at, p.log_index, p.recorded_at
+    -- In arrays, because a search of the comments of each author would read those of all of them.
+    SELECT p.author_id, array_agg(p.log_index ORDER BY p.log_index) AS by_index,
+           array_agg(p.log_index ORDER BY p.written_at DESC, p.log_index DESC) AS by_time,
+           array_agg(p.written_at ORDER BY p.written_at DESC, p.log_index DESC) AS times
     FROM posts p
-    WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY(SELECT author_id FROM affected)))::uuid[]) AND p.post_id <> ALL ($1)
+    WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY(SELECT author_id FROM affected)))::uuid[])
+      AND NOT EXISTS (SELECT FROM unnest($1::uuid[]) AS w (post_id) WHERE w.post_id = p.post_id)
+    GROUP BY p.author_id
 ), derived AS MATERIALIZED (
     SELECT k.author_id, latest.*, earliest.*
-    FROM affected k
-    -- Sorted inside, so that only the first events are read.
+    FROM affected k LEFT JOIN rest r ON r.author_id = k.author_id
+    -- Only the first events are read.
     LEFT JOIN LATERAL (
-        SELECT e.personal ->> 'username' AS display_name, r.written_at, r.log_index, r.recorded_at
-        FROM (SELECT * FROM rest WHERE author_id = k.author_id ORDER BY written_at DESC, log_index DESC OFFSET 0) AS r
-        CROSS JOIN LATERAL (SELECT personal FROM public.events WHERE log_index = r.log_index OFFSET 0) AS e
+        SELECT e.personal ->> 'username' AS display_name, c.written_at, c.log_index, e.recorded_at
+        FROM unnest(r.by_time, r.times) AS c (log_index, written_at)
+        CROSS JOIN LATERAL (SELECT personal, recorded_at FROM public.events WHERE log_index = c.log_index OFFSET 0) AS e
         WHERE e.personal IS NOT NULL LIMIT 1
     ) AS latest ON true
     LEFT JOIN LATERAL (
-        SELECT r.recorded_at AS first_seen_at, r.log_index AS first_log_index
-        FROM (SELECT * FROM rest WHERE author_id = k.author_id ORDER BY log_index OFFSET 0) AS r
-        CROSS JOIN LATERAL (SELECT personal FROM public.events WHERE log_index = r.log_index OFFSET 0) AS e
+        SELECT e.recorded_at AS first_seen_at, c.log_index AS first_log_index
+        FROM unnest(r.by_index) AS c (log_index)
+        CROSS JOIN LATERAL (SELECT personal, recorded_at FROM public.events WHERE log_index = c.log_index OFFSET 0) AS e
         WHERE e.personal IS NOT NULL LIMIT 1
     ) AS earliest ON true
 ), removed AS (
