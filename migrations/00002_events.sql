@@ -46,6 +46,10 @@ CREATE INDEX events_decisions ON events (log_index)
     WHERE stream_type = 'novel' AND event_type NOT IN ('novel.created.v1', 'novel.updated.v1');
 COMMENT ON INDEX events_decisions IS 'Decisions about novels, in log order.';
 
+-- For the committer, which reads the latest edit of a comment while the log is locked. The comment may have any number of reports.
+CREATE INDEX events_edits ON events (stream_id, stream_version) WHERE event_type LIKE 'post.edited.%';
+COMMENT ON INDEX events_edits IS 'Edits of comments, by comment.';
+
 -- For copies of the views, which forget erased authors and withdrawn comments.
 CREATE INDEX events_erasures ON events (log_index) WHERE event_type IN ('author.erased.v1', 'post.withdrawn.v1');
 COMMENT ON INDEX events_erasures IS 'Erasures of authors and withdrawals of comments, in log order.';

@@ -3,6 +3,8 @@ package committer_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/post"
@@ -19,6 +22,7 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
+	"novelgate/projections"
 )
 
 // edit returns an edit of the text, at a minute.
@@ -200,4 +204,27 @@ func TestReportByPostID(t *testing.T) {
 		t.Errorf("%d events are erased: want the comment and the detail", erased)
 	}
 	r.want(t, post.ErrErased, p.edit("after", "c", "x", 1))
+}
+
+// TestEditAfterAFloodOfReports: the state of a comment is read without its reports, because the log is locked meanwhile.
+func TestEditAfterAFloodOfReports(t *testing.T) {
+	t.Parallel()
+	r, p := setup(t)
+	r.want(t, nil, p.post("c", "Title"))
+	flood := make([]events.Recorded, 1000)
+	for i := range flood {
+		flood[i] = events.Recorded{
+			StreamType: events.PostStream, StreamID: events.PostID(p.IntegrationID, "c"), StreamVersion: i + 2,
+			ID: fmt.Sprint("r", i), Source: events.PostReportsSource(p.IntegrationID),
+			Event: events.PostReported{IntegrationID: p.IntegrationID, Reason: "spam", Reports: 1},
+		}
+	}
+	testdb.NoError(t, projections.Append(t.Context(), r.db, flood...))
+	testdb.Exec(t, r.db, `ANALYZE`)
+	sql := testdb.Must(os.ReadFile("read_comments.sql"))(t)
+	plan := strings.Join(testdb.Values[string](t, r.db, `EXPLAIN (ANALYZE, TIMING off) `+string(sql),
+		[]uuid.UUID{events.PostID(p.IntegrationID, "c")}, []string{p.AuthorKey}), "\n")
+	if regexp.MustCompile(`Rows Removed by Filter: \d{3}`).MatchString(plan) {
+		t.Errorf("all reports are read:\n%s", plan)
+	}
 }
