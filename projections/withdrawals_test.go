@@ -38,7 +38,9 @@ func TestWithdrawalsOfManyAuthors(t *testing.T) {
 	testdb.Exec(t, pool, `ANALYZE`)
 	sql := testdb.Must(os.ReadFile("authors_withdraw.sql"))(t)
 	plan := testdb.Values[string](t, pool, `EXPLAIN (ANALYZE, TIMING off) `+string(sql), withdrawn, len(recorded))
-	scans := slices.DeleteFunc(slices.Clone(plan), func(line string) bool { return !strings.Contains(line, "CTE Scan on rest") })
+	scans := slices.DeleteFunc(slices.Clone(plan), func(line string) bool {
+		return !strings.Contains(line, "CTE Scan on rest")
+	})
 	if len(scans) != 1 || !strings.Contains(scans[0], "loops=1)") {
 		t.Errorf("the comments are read more than once:\n%s", strings.Join(plan, "\n"))
 	}

@@ -206,7 +206,7 @@ func TestReportByPostID(t *testing.T) {
 	r.want(t, post.ErrErased, p.edit("after", "c", "x", 1))
 }
 
-// TestEditAfterAFloodOfReports: the state of a comment is read without its reports, because the log is locked meanwhile.
+// TestEditAfterAFloodOfReports: the reports of a comment are not read for an edit, because the log is locked meanwhile.
 func TestEditAfterAFloodOfReports(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
