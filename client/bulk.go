@@ -54,8 +54,8 @@ const (
 // again whose outcome did not arrive, and those that the service refused for a while, after the pause that it asks for.
 // So outcomes come in the order of lines, except for lines that were refused for a while.
 //
-// Put upserts before comments on their novels, and comments before their replies. The service does that only within a
-// request. Bulk begins a request when all lines of the one before have their outcomes.
+// Put upserts before comments on their novels, and comments before their replies, edits and withdrawals. The service
+// does that only within a request. Bulk begins a request when all lines of the one before have their outcomes.
 //
 // The last element may be an error instead of an outcome: ctx is done, or the service refuses the whole request, for
 // instance because the API key is wrong. Then call Bulk again with all lines: those that were executed are replays.

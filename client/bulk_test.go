@@ -325,7 +325,7 @@ func TestOutcomesAreAsDescribed(t *testing.T) {
 	if diff := cmp.Diff(described, read); diff != "" {
 		t.Errorf("members (-description +client)\n%s", diff)
 	}
-	answered, err := calls["/api/integrations/bulk"](t.Context(), newClient(t, d))
+	answered, err := calls["POST /api/integrations/bulk"](t.Context(), newClient(t, d))
 	all, _ := answered.([]client.Outcome)
 	if err != nil || len(all) != 2 || all[0].Slug == "" || all[1].Err == nil || all[1].Err.Fields[0].Field != "username" {
 		t.Errorf("%+v, %v", all, err)

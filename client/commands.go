@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -39,7 +41,7 @@ type UpsertedNovel struct {
 // Upsert creates a novel, or updates yours. Use a new key for every change.
 func (n Novels) Upsert(ctx context.Context, key string, novel Novel) (UpsertedNovel, error) {
 	var answer UpsertedNovel
-	repetition, err := n.sender.command(ctx, "/api/integrations/novels", key, novel, &answer)
+	repetition, err := n.sender.command(ctx, http.MethodPost, "/api/integrations/novels", key, novel, &answer)
 	answer.Repetition = repetition
 	return answer, err
 }
@@ -97,7 +99,65 @@ type Warning struct {
 // Create sends a comment. The key is the immutable ID of the comment on your platform: replies refer to it.
 func (p Posts) Create(ctx context.Context, key string, post Post) (CreatedPost, error) {
 	var answer CreatedPost
-	repetition, err := p.sender.command(ctx, "/api/integrations/posts", key, post, &answer)
+	repetition, err := p.sender.command(ctx, http.MethodPost, "/api/integrations/posts", key, post, &answer)
+	answer.Repetition = repetition
+	return answer, err
+}
+
+// Edit is a change of a comment. Fields that are absent stay as they are; one of Content and ChapterNumber is needed.
+type Edit struct {
+	Content string `json:"content,omitempty"` // plain text; "" is absent
+	// ChapterNumber is a decimal, as in Post, or null for the whole novel; nil is absent.
+	ChapterNumber json.RawMessage `json:"chapterNumber,omitempty"`
+	Timestamp     time.Time       `json:"timestamp,omitzero"` // when it was edited; zero is the time of receipt
+}
+
+// Report passes on that readers object to a comment.
+type Report struct {
+	Reason  string `json:"reason"`            // spam, abuse, spoiler, illegal, copyright or other
+	Detail  string `json:"detail,omitempty"`  // for the staff of the host platform
+	Reports int    `json:"reports,omitempty"` // number of readers; 0 counts as 1
+}
+
+// ChangedPost is the answer to an edit, a withdrawal or a report.
+type ChangedPost struct {
+	PostID  string `json:"postId"`
+	URL     string `json:"url"`
+	Applied bool   `json:"applied"` // false for an edit when a later one is on record
+
+	Warnings []Warning `json:"warnings,omitempty"`
+
+	Repetition
+}
+
+// Edit changes the comment that was created with the key post. Use a new key for every edit. The latest Timestamp wins,
+// in whatever order edits arrive.
+//
+// The code of an *Error is not_found if the comment is not on record: create it, then edit it. It is gone if the
+// comment was withdrawn or erased: drop the edit. The same holds for Withdraw and Report, except that a comment can be
+// withdrawn again.
+func (p Posts) Edit(ctx context.Context, key, post string, edit Edit) (ChangedPost, error) {
+	return p.change(ctx, http.MethodPatch, key, post, "", edit)
+}
+
+// Withdraw deletes the comment that was created with the key post, for good: no retry brings it back.
+func (p Posts) Withdraw(ctx context.Context, key, post string) (ChangedPost, error) {
+	return p.change(ctx, http.MethodDelete, key, post, "", nil)
+}
+
+// Report reports a comment: post is the key of one of yours, or the PostID of any that readers see. The changes
+// comment.hidden and report.dismissed tell what the staff of the host platform decide.
+func (p Posts) Report(ctx context.Context, key, post string, report Report) (ChangedPost, error) {
+	return p.change(ctx, http.MethodPost, key, post, "/reports", report)
+}
+
+func (p Posts) change(ctx context.Context, method, key, post, suffix string, body any) (ChangedPost, error) {
+	if !visible(post) {
+		return ChangedPost{}, fmt.Errorf("key of the comment %q: want 1 to 255 visible ASCII characters", post)
+	}
+	var answer ChangedPost
+	repetition, err := p.sender.command(
+		ctx, method, "/api/integrations/posts/"+url.PathEscape(post)+suffix, key, body, &answer)
 	answer.Repetition = repetition
 	return answer, err
 }

@@ -59,6 +59,26 @@ func ExamplePosts_Create() {
 	// Output: true 3f1c1f0e-3d55-8a86-9d2a-1f5f0f7c1b01
 }
 
+func ExamplePosts_Edit() {
+	c, err := client.New(baseURL, apiKey)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	changed, err := c.Posts.Edit(ctx, "evt-100-v2", "evt-100", client.Edit{
+		Content: "I did not see that coming!", Timestamp: time.Date(2025, time.March, 2, 9, 0, 0, 0, time.UTC),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(changed.PostID, changed.Applied)
+	// Output: 3f1c1f0e-3d55-8a86-9d2a-1f5f0f7c1b01 true
+}
+
 func ExampleDeliveries_Missing() {
 	c, err := client.New(baseURL, apiKey)
 	if err != nil {

@@ -49,8 +49,11 @@ type Operation string
 
 // The operations.
 const (
-	OperationNovels Operation = "novels"
-	OperationPosts  Operation = "posts"
+	OperationNovels      Operation = "novels"
+	OperationPosts       Operation = "posts"
+	OperationEdits       Operation = "edits"
+	OperationWithdrawals Operation = "withdrawals"
+	OperationReports     Operation = "reports" // not in bulk
 )
 
 // Delivery is an executed command, with the current state of its novel or comment.
@@ -64,7 +67,7 @@ type Delivery struct {
 	State          string    `json:"state"`  // of the novel: pending, approved, published or rejected
 	Reason         *string   `json:"reason"` // why staff rejected the novel, or hid the comment
 
-	// For comments only.
+	// For comments, edits, withdrawals and reports only.
 	PostID       string  `json:"postId"`
 	ThreadID     string  `json:"threadId"`
 	ParentPostID *string `json:"parentPostId"`

@@ -23,11 +23,11 @@ type Repetition struct {
 }
 
 // command sends a command and decodes its answer.
-func (s *sender) command(ctx context.Context, path, key string, body, answer any) (Repetition, error) {
+func (s *sender) command(ctx context.Context, method, path, key string, body, answer any) (Repetition, error) {
 	if !visible(key) {
 		return Repetition{}, fmt.Errorf("idempotency key %q: want 1 to 255 visible ASCII characters", key)
 	}
-	header, err := s.send(ctx, request{method: http.MethodPost, path: path, key: key, body: body}, answer)
+	header, err := s.send(ctx, request{method: method, path: path, key: key, body: body}, answer)
 	return Repetition{
 		Replayed: header.Get("Idempotent-Replayed") == "true", Mismatch: header.Get("Idempotency-Mismatch") == "true",
 	}, err

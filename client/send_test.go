@@ -290,6 +290,9 @@ func TestMistakesAreNotSent(t *testing.T) {
 			t.Errorf("Create takes the key %q", key)
 		}
 	}
+	if _, err := c.Posts.Withdraw(t.Context(), "k", ""); err == nil {
+		t.Error("Withdraw takes a comment without a key")
+	}
 	if _, err := c.Posts.Create(t.Context(), "k", client.Post{ChapterNumber: "twelve"}); err == nil {
 		t.Error("Create takes a chapter that is no number")
 	}

@@ -30,14 +30,19 @@ func TestClientSurvivesASandbox(t *testing.T) {
 			title := Unique("Trial")
 			c := testdb.Must(client.New(s.URL, p.APIKey, client.WithAttemptTimeout(timeout), client.WithSimulation(failure),
 				client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}})))(t)
-			post, err := c.Posts.Create(t.Context(), Key(), client.Post{UUID: "u", Username: "n", Novel: title, Content: "c"})
+			key := Key()
+			post, err := c.Posts.Create(t.Context(), key, client.Post{UUID: "u", Username: "n", Novel: title, Content: "c"})
 			again := failure == "lost_response" || failure == "slow" // it was stored before
 			if err != nil || post.Replayed != again || post.Mismatch {
 				t.Errorf("%+v, %v", post, err)
 			}
+			edit, err := c.Posts.Edit(t.Context(), Key(), key, client.Edit{Content: "d"})
+			if err != nil || edit.Replayed != again || !edit.Applied {
+				t.Errorf("%+v, %v", edit, err)
+			}
 			if stored := value[int](t, s.DatabaseURL, `SELECT count(*)::int FROM events WHERE stream_type = 'post'
-				AND data ->> 'threadId' = $1`, post.ThreadID); stored != 1 {
-				t.Errorf("%d comments", stored)
+				AND data ->> 'threadId' = $1`, post.ThreadID); stored != 2 {
+				t.Errorf("%d events, want a comment and an edit", stored)
 			}
 		})
 	}
