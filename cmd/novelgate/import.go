@@ -14,7 +14,7 @@ import (
 
 type importCommand struct {
 	OutputFlags
-	Files     []string         `arg:"" help:"Files in any order: CSV if the name ends with .csv, otherwise NDJSON."`
+	Files     []string         `arg:"" help:"Files in any order: CSV if the name ends with .csv, otherwise NDJSON, which may also have edits and withdrawals."`
 	URL       string           `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of the service."`
 	Key       string           `env:"NOVELGATE_API_KEY" placeholder:"KEY" help:"API key of the integration."`
 	DryRun    bool             `help:"Check all lines with the rules of the service, and send nothing."`
@@ -36,8 +36,8 @@ func (c *importCommand) Validate() error {
 type importResult struct {
 	Lines     int             `json:"lines"`
 	Created   int             `json:"created"`
-	Updated   int             `json:"updated"`
-	Unchanged int             `json:"unchanged"` // upserts of novels that the integration does not own
+	Updated   int             `json:"updated"`   // also edits and withdrawals
+	Unchanged int             `json:"unchanged"` // upserts of novels that the integration does not own, edits before later ones
 	Replayed  int             `json:"replayed"`
 	Failed    int             `json:"failed"`
 	NotSent   int             `json:"notSent"` // or without an outcome, when an error has ended the import
@@ -156,7 +156,7 @@ func (c *importCommand) send(
 			result.Replayed++
 		case outcome.Created:
 			result.Created++
-		case outcome.Updated:
+		case outcome.Updated, outcome.Applied:
 			result.Updated++
 		default:
 			result.Unchanged++

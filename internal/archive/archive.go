@@ -44,8 +44,9 @@ type line struct {
 	size           int    // in bytes
 	file           int    // in files
 	number         int    // counted as an editor does
-	parent         uint64 // the hash of the parent's key; 0 for none
+	parent         uint64 // the hash of the key of the parent, or of the comment that a change is of; 0 for none
 	upsert, failed bool
+	change         bool // an edit or a withdrawal
 }
 
 // Remark is a problem or a warning of a line.
@@ -214,7 +215,7 @@ func (a *Archive) check(i int, r record, now time.Time) {
 		if parsed.Edit != nil {
 			canonical = parsed.Edit.Canonical(parsed.Comment)
 		}
-		l.parent = a.hash(ratelimit.Posts, parsed.Comment)
+		l.parent, l.change = a.hash(ratelimit.Posts, parsed.Comment), true
 	}
 	key, command := a.hash(parsed.Operation, parsed.Key), written{i, maphash.Bytes(a.seed, canonical)}
 	if first, ok := a.first[key]; !ok {
@@ -252,10 +253,17 @@ func (a *Archive) place(i int) string {
 	return fmt.Sprintf("%s:%d", a.files[a.lines[i].file].Name(), a.lines[i].number)
 }
 
-// WarnOfMissingParents adds a warning for each reply whose parent is in no line that can be stored.
+// WarnOfMissingParents adds a warning for each reply whose parent, and each change whose comment, is in no line that
+// can be stored.
 func (a *Archive) WarnOfMissingParents() {
 	for i, l := range a.lines {
-		if parent, ok := a.first[l.parent]; l.parent != 0 && !l.failed && (!ok || parent.line == i) {
+		parent, ok := a.first[l.parent]
+		switch {
+		case l.parent == 0 || l.failed || ok && parent.line != i:
+		case l.change:
+			a.Warn(i, "comment_not_in_files", "post", "The comment is in no file, or its line failed. Unless it was sent "+
+				"before, this line will fail.")
+		default:
 			a.Warn(i, "parent_not_in_files", "parent_uuid", "The parent is in no file, or its line failed. Unless it was "+
 				"sent before, the reply becomes top-level, which cannot be changed afterwards.")
 		}
@@ -288,8 +296,8 @@ func (a *Archive) Order() []int {
 	return order
 }
 
-// IsReply reports whether a line names a parent.
-func (a *Archive) IsReply(i int) bool { return a.lines[i].parent != 0 }
+// IsReply reports whether a line is a comment that names a parent.
+func (a *Archive) IsReply(i int) bool { return a.lines[i].parent != 0 && !a.lines[i].change }
 
 // Line returns a line to send.
 func (a *Archive) Line(i int) (client.Line, error) {

@@ -203,6 +203,10 @@ func post(key, content string, more ...string) string {
 
 func parent(key string) string { return fmt.Sprintf(`,"parent_uuid":%q`, key) }
 
+func edit(key, of string) string {
+	return fmt.Sprintf(`{"operation":"edits","idempotencyKey":%q,"post":%q,"body":{"content":"c"}}`, key, of) + "\n"
+}
+
 func novel(key, title, more string) string {
 	return fmt.Sprintf(`{"operation":"novels","idempotencyKey":%q,"body":{"novel":%q%s}}`, key, title, more) + "\n"
 }
@@ -229,7 +233,7 @@ func TestWarnings(t *testing.T) {
 	a := mustRead(t, "lines.ndjson", post("a", "c", parent("b"), `,"parentUuid":"x"`)+post("b", "c")+
 		post("c", "c", parent("nowhere"))+post("d", "c", parent("d"))+post("e", "", parent(""))+post("f", "c", parent("e"))+
 		novel("1", "Same", `,"size":1,"author":"A"`)+novel("2", "SAME", `,"author":"A"`)+novel("3", "same", "")+
-		novel("4", " same ", `,"author":"B"`), csv)
+		novel("4", " same ", `,"author":"B"`)+edit("5", "a")+edit("6", "nowhere"), csv)
 	if diff := cmp.Diff([]string{"lines.ndjson:5 invalid_request content content: must have 1 to 20,000 characters, " +
 		"got an empty or blank string."}, remarks(a.Problems)); diff != "" {
 		t.Errorf("problems (-want +got)\n%s", diff)
@@ -242,6 +246,8 @@ func TestWarnings(t *testing.T) {
 		`lines.ndjson:7 unknown_member size "size" is no member and is ignored.`,
 		`lines.ndjson:10 another_author  "same" has another author in lines.ndjson:7: the last one counts.`,
 		"lines.ndjson:3 " + missing, "lines.ndjson:4 " + missing, "lines.ndjson:6 " + missing,
+		"lines.ndjson:12 comment_not_in_files post The comment is in no file, or its line failed. Unless it was sent " +
+			"before, this line will fail.",
 	}
 	if diff := cmp.Diff(want, remarks(a.Warnings)); diff != "" {
 		t.Errorf("warnings (-want +got)\n%s", diff)

@@ -133,6 +133,25 @@ func TestImportCommand(t *testing.T) {
 	}
 }
 
+// TestImportCommandChangesComments: files may hold edits and withdrawals, in front of their comments.
+func TestImportCommandChangesComments(t *testing.T) {
+	t.Parallel()
+	p, title := Shared(t).NewImporter(t), Unique("Changed in files")
+	change := func(operation, key, post string, body Fields) string {
+		return string(Fields{"operation": operation, "idempotencyKey": key, "post": post, "body": body}.JSON(t)) + "\n"
+	}
+	lines := writeFile(t, "lines.ndjson", change("edits", "e", "a", Fields{"content": "Newer words."})+
+		change("withdrawals", "w", "b", nil)+PostLine(t, "a", Comment(title))+PostLine(t, "b", Comment(title)))
+	out := p.importFiles(t, lines, "--json")
+	var got importResult
+	decodeOutput(t, out.Stdout, &got)
+	if out.Code != 0 || got.Created != 2 || got.Updated != 2 || len(got.told()) > 0 {
+		t.Errorf("%+v", out)
+	}
+	a := p.Import(t, "a", Comment(title)).WantPost(t, http.StatusOK)
+	page(t, a.URL, "Newer words.", "A comment.")
+}
+
 // TestImportCommandOutlastsTheService: the connection is cut and the service killed while the program imports comments
 // in random order. Each line gets one outcome, and each comment is stored once, under its parent.
 // NOVELGATE_TEST_IMPORT_LINES sets the number of comments.
