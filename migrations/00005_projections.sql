@@ -1,4 +1,4 @@
--- The asynchronous projections posts, authors, novels and activity, with their checkpoints.
+-- The asynchronous projections posts, novels and activity, with their checkpoints.
 
 -- +goose Up
 CREATE TABLE projections (

@@ -41,7 +41,7 @@ SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display
 FROM authors a
 LEFT JOIN author_decisions d ON d.author_id = a.author_id;
 
-COMMENT ON VIEW analytics.authors IS 'One row per partner''s user who has commented. Projection: authors.';
+COMMENT ON VIEW analytics.authors IS 'One row per partner''s user who has commented. Projection: posts.';
 COMMENT ON COLUMN analytics.authors.author_id IS 'The author; derived from integration_id, external_uuid and a secret.';
 COMMENT ON COLUMN analytics.authors.integration_id IS 'Partner integration whose user the author is.';
 COMMENT ON COLUMN analytics.authors.external_uuid IS 'The partner''s identifier of the user (uuid).';
@@ -179,7 +179,7 @@ LEFT JOIN analytics.integrations i ON i.integration_id = p.integration_id
 LEFT JOIN analytics.novels n ON n.novel_id = p.novel_id
 LEFT JOIN analytics.authors a ON a.author_id = p.author_id;
 
-COMMENT ON VIEW analytics.comments IS 'One row per imported comment, with names instead of ids, for spreadsheets. Projections: posts, authors, novels.';
+COMMENT ON VIEW analytics.comments IS 'One row per imported comment, with names instead of ids, for spreadsheets. Projections: posts, novels.';
 COMMENT ON COLUMN analytics.comments.post_id IS 'The comment.';
 COMMENT ON COLUMN analytics.comments.partner IS 'Name of the partner platform.';
 COMMENT ON COLUMN analytics.comments.title IS 'Title of the novel.';

@@ -52,10 +52,12 @@ func TestExportEqualsSelect(t *testing.T) {
 	pool := newPool(t)
 	execute(t, pool, everything)
 	execute(t, pool, `CREATE VIEW analytics.nothing AS SELECT * FROM analytics.everything WHERE false`)
-	execute(t, pool, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, chapter_number, content_bytes, written_at, recorded_at, changed_at, log_index)
+	execute(t, pool, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, chapter_number, content_bytes, written_at, recorded_at, changed_at, log_index, edited_at)
 		SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(),
 		    nullif(n % 7, 0) / 2.0,
-			n, now() - n * interval '1 second', now(), now(), n FROM generate_series(1, 5000) AS n`)
+			n, now() - n * interval '1 second', now(), now(), n, CASE WHEN n % 3 = 0 THEN now() END
+		FROM generate_series(1, 5000) AS n`)
+	execute(t, pool, `UPDATE posts SET withdrawn = true, author_id = NULL, content_bytes = NULL WHERE log_index % 5 = 0`)
 	for _, view := range []string{"everything", "nothing", "posts", "novels"} {
 		t.Run(view, func(t *testing.T) {
 			t.Parallel()
