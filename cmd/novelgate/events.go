@@ -16,7 +16,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/staff"
+	"novelgate/events"
 	"novelgate/internal/database"
+	"novelgate/internal/names"
+	"novelgate/internal/title"
 	"novelgate/internal/web"
 	"novelgate/readapi/history"
 )
@@ -78,8 +81,10 @@ type eventsList struct {
 	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
 	StreamType  string     `placeholder:"TYPE" help:"Of this kind of aggregate: novel, thread, post, author, integration, person, projection."`
 	Type        string     `placeholder:"TYPE" help:"Of this type, such as novel.created.v1."`
-	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, in its stream, or about its authors."`
+	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, in its stream, about its authors, or by staff about its novels and comments."`
+	Actor       string     `placeholder:"ACTOR" help:"By this actor, such as staff:ada, or with this name."`
 	Novel       string     `placeholder:"ID|TITLE" help:"Of this novel, of its thread and of its comments."`
+	Day         string     `placeholder:"DAY" help:"Recorded on this day (UTC), such as 2026-01-31."`
 	From        *instant   `placeholder:"TIME" help:"Recorded at this time (RFC 3339) or later."`
 	To          *instant   `placeholder:"TIME" help:"Recorded before this time."`
 	Correlation string     `placeholder:"ID" help:"With this correlation or request id."`
@@ -113,15 +118,8 @@ func (c *eventsList) filter(ctx context.Context, pool *pgxpool.Pool) (filter his
 	if c.Stream != nil {
 		filter.Stream = uuid.NullUUID{UUID: *c.Stream, Valid: true}
 	}
-	if c.Integration != "" {
-		if filter.Integration, err = findID(ctx, &staff.Staff{Pool: pool}, "integration", c.Integration); err != nil {
-			return filter, err
-		}
-	}
-	if c.Novel != "" {
-		filter.Novel, err = findID(ctx, &staff.Staff{Pool: pool}, "novel", c.Novel)
-	}
-	return filter, err
+	named := history.Named{Integration: c.Integration, Novel: c.Novel, Actor: c.Actor, Day: c.Day}
+	return filter, named.Resolve(ctx, pool, &filter)
 }
 
 // findID returns the id of an integration or a novel, given its id, or its name or title.
@@ -145,7 +143,7 @@ func (c *eventsList) run(ctx context.Context, env *environment) error {
 	parameters := map[string]string{
 		"after": textOf(c.After), "before": textOf(c.Before), "stream": textOf(c.Stream), "stream-type": c.StreamType,
 		"type": c.Type, "integration": c.Integration, "novel": c.Novel, "from": textOf(c.From), "to": textOf(c.To),
-		"correlation": c.Correlation, "limit": strconv.Itoa(int(c.Limit)),
+		"actor": c.Actor, "day": c.Day, "correlation": c.Correlation, "limit": strconv.Itoa(int(c.Limit)),
 	}
 	list := eventPrinter{env: env, limit: int64(c.Limit), continues: "--after"}
 	if env.service.URL != "" {
@@ -162,7 +160,9 @@ func (c *eventsList) run(ctx context.Context, env *environment) error {
 		if err != nil {
 			return 0, err
 		}
-		err = read(ctx, pool, filter, c.Limit.readLimit(), func(e *history.Event) error { return list.print(e, nil) })
+		err = read(ctx, pool, filter, c.Limit.readLimit(), func(e *history.Event, names staff.Names) error {
+			return list.print(e, names, nil)
+		})
 		return list.rows, list.end(err)
 	})
 }
@@ -176,13 +176,13 @@ type eventPrinter struct {
 	more        bool   // than the limit
 }
 
-func (p *eventPrinter) print(e *history.Event, text []byte) error {
+func (p *eventPrinter) print(e *history.Event, names staff.Names, text []byte) error {
 	if p.more = p.limit > 0 && p.rows == p.limit; p.more {
 		return nil
 	}
 	p.last = e.LogIndex
 	p.rows++
-	return printEvent(p.env, e, text, p.rows == 1)
+	return printEvent(p.env, e, names, text, p.rows == 1)
 }
 
 // end ends the list. err is the error of reading it.
@@ -204,14 +204,14 @@ func (p *eventPrinter) end(err error) error {
 
 // readHistory calls do for each event of the filter, oldest first.
 func readHistory(
-	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit int, do func(e *history.Event) error,
+	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit int, do doEvent,
 ) error {
 	reader, err := history.NewReader(ctx, pool, filter)
 	if err != nil {
 		return err
 	}
 	err = (&history.Stream{Reader: reader, Limit: limit}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
-		return doEach(list, do)
+		return doEach(ctx, pool, list, do)
 	}, func() error { return nil }) // nothing to do between pages
 	if errors.Is(err, history.ErrCursorMismatch) {
 		err = fmt.Errorf("the last event that was read %w", err)
@@ -221,18 +221,25 @@ func readHistory(
 
 // readNewest calls do for up to limit events of the filter, newest first.
 func readNewest(
-	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit int, do func(e *history.Event) error,
+	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit int, do doEvent,
 ) error {
 	reader, err := history.NewReader(ctx, pool, filter)
 	if err != nil {
 		return err
 	}
-	return reader.Newest(ctx, limit, func(list []history.Event) error { return doEach(list, do) })
+	return reader.Newest(ctx, limit, func(list []history.Event) error { return doEach(ctx, pool, list, do) })
 }
 
-func doEach(list []history.Event, do func(e *history.Event) error) error {
+// doEvent does something with an event; names are those of its page.
+type doEvent func(e *history.Event, names staff.Names) error
+
+func doEach(ctx context.Context, pool *pgxpool.Pool, list []history.Event, do doEvent) error {
+	names, err := history.Names(ctx, pool, list)
+	if err != nil {
+		return err
+	}
 	for i := range list {
-		if err := do(&list[i]); err != nil {
+		if err := do(&list[i], names); err != nil {
 			return err
 		}
 	}
@@ -241,13 +248,15 @@ func doEach(list []history.Event, do func(e *history.Event) error) error {
 
 // printEvent prints an event as a line of text, or as an item of a JSON list without its end. text is its CloudEvent,
 // or nil.
-func printEvent(env *environment, e *history.Event, text []byte, first bool) error {
+func printEvent(env *environment, e *history.Event, called staff.Names, text []byte, first bool) error {
 	if !env.json {
+		about := cmp.Or(called[e.StreamID], called[history.AuthorsIntegration(e.Data)])
 		_, err := fmt.Fprintln(env.stdout, strings.Join([]string{
 			fmt.Sprintf("%8d", e.LogIndex), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
 			fmt.Sprintf("%-34s", printable(e.Type)),
-			e.StreamType + "/" + e.StreamID.String() + "/" + strconv.Itoa(e.StreamVersion), printable(e.Metadata.Actor),
-			printable(e.ID),
+			printable(named(about, e.StreamType+"/"+e.StreamID.String()+"/"+strconv.Itoa(e.StreamVersion))),
+			printable(named(called[names.Integration(e.Metadata.Actor)], e.Metadata.Actor)),
+			printable(e.ID), printable(title.Clip(events.Summary(e.Type, e.Data), 200)),
 		}, "  "))
 		return err
 	}

@@ -83,7 +83,7 @@ func (c *eventsReplay) state(ctx context.Context, pool *pgxpool.Pool) (state any
 		return nil, 0, err
 	}
 	var read []events.Recorded
-	err = readHistory(ctx, pool, filter, 0, func(e *history.Event) error {
+	err = readHistory(ctx, pool, filter, 0, func(e *history.Event, _ staff.Names) error {
 		if c.Kind == "thread" && e.StreamType == events.NovelStream {
 			return nil
 		}

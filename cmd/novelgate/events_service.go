@@ -27,11 +27,13 @@ type cloudEvent struct {
 	StreamVersion int       `json:"streamversion"`
 	LogIndex      int64     `json:"logindex,string"`
 	Actor         string    `json:"actor"`
+
+	Data jsontext.Value `json:"data"`
 }
 
 // readService reads the events through the service, which records the read.
 func (c *eventsList) readService(
-	ctx context.Context, env *environment, parameters map[string]string, do func(*history.Event, []byte) error,
+	ctx context.Context, env *environment, parameters map[string]string, do func(*history.Event, staff.Names, []byte) error,
 ) error {
 	if c.Newest {
 		return errors.New("--newest needs the database: run it where that can be reached, without --url and NOVELGATE_URL")
@@ -45,19 +47,14 @@ func (c *eventsList) readService(
 		if value == "" || name == "limit" {
 			continue
 		}
-		switch name {
-		case "stream-type":
+		if name == "stream-type" {
 			name = "streamType"
-		case "integration", "novel":
-			id, err := findID(ctx, s, name, value)
-			if err != nil {
-				return err
-			}
-			value = id.UUID.String()
 		}
 		query.Set(name, value)
 	}
-	err = staff.EachItem(ctx, s, "/api/events", query, c.Limit.readLimit(), nil, func(text jsontext.Value) error {
+	err = staff.EachItem(ctx, s, "/api/events", query, c.Limit.readLimit(), nil, func(
+		text jsontext.Value, names staff.Names,
+	) error {
 		var e cloudEvent
 		if err := json.Unmarshal(text, &e); err != nil {
 			return fmt.Errorf("decode event: %w", err)
@@ -65,7 +62,8 @@ func (c *eventsList) readService(
 		return do(&history.Event{Row: eventlog.Row{
 			ID: e.ID, Type: e.Type, RecordedAt: e.Time, StreamType: e.StreamType, StreamID: e.StreamID,
 			StreamVersion: e.StreamVersion, LogIndex: e.LogIndex, Metadata: events.Metadata{Actor: e.Actor},
-		}}, text)
+			Data: e.Data,
+		}}, names, text)
 	})
 	if err != nil && err.Error() == history.ErrBeyond.Error() { // the problem that history.Problem makes of it
 		return history.ErrBeyond
@@ -80,7 +78,7 @@ func (c *eventsAccessLog) readService(ctx context.Context, env *environment) (li
 		return nil, err
 	}
 	err = staff.EachItem(ctx, s, "/api/access-log", url.Values{}, c.Limit.readLimit(), nil,
-		func(e history.AccessEntry) error {
+		func(e history.AccessEntry, _ staff.Names) error {
 			list = append(list, e)
 			return nil
 		})

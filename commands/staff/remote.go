@@ -123,19 +123,26 @@ func fetch[T any](ctx context.Context, r *Remote, method, path string, body any,
 	return answer, err
 }
 
+// Names are the names of what the items of a page name by id, if the list has them.
+type Names map[uuid.UUID]string
+
 // EachItem reads the pages of a list, and calls do for up to limit items. The query may have the cursor where to begin.
 func EachItem[T any](
-	ctx context.Context, r *Remote, path string, query url.Values, limit int, missing error, do func(T) error,
+	ctx context.Context, r *Remote, path string, query url.Values, limit int, missing error,
+	do func(item T, names Names) error,
 ) error {
 	const page = 50 // an item may have 30 KB
 	for limit > 0 {
 		query.Set("limit", strconv.Itoa(min(page, limit)))
-		read, err := fetch[web.Page[T]](ctx, r, http.MethodGet, path+"?"+query.Encode(), nil, missing)
+		read, err := fetch[struct {
+			web.Page[T]
+			Names Names `json:"names"`
+		}](ctx, r, http.MethodGet, path+"?"+query.Encode(), nil, missing)
 		if err != nil {
 			return err
 		}
 		for _, item := range read.Items {
-			if err := do(item); err != nil {
+			if err := do(item, read.Names); err != nil {
 				return err
 			}
 		}
@@ -159,7 +166,7 @@ func list[T any](
 		query.Set("cursor", cursor)
 	}
 	items := []T{}
-	err := EachItem(ctx, r, path, query, limit, missing, func(item T) error {
+	err := EachItem(ctx, r, path, query, limit, missing, func(item T, _ Names) error {
 		items = append(items, item)
 		return nil
 	})

@@ -12,12 +12,18 @@ import (
 	"novelgate/internal/database"
 )
 
-// namesSQL reads two tables that no rebuild replaces, and the first event of a stream, by index. $1: ids.
-const namesSQL = `SELECT integration_id, name FROM integrations WHERE integration_id = ANY ($1::uuid[])
-UNION ALL SELECT novel_id, title FROM title_lookup WHERE novel_id = ANY ($1::uuid[])
-UNION ALL SELECT f.stream_id, t.title FROM unnest($1::uuid[]) AS wanted
-JOIN events AS f ON f.stream_id = wanted AND f.stream_version = 1 AND f.stream_type IN ('thread', 'post')
-JOIN title_lookup AS t ON t.novel_id = (f.data ->> 'novelId')::uuid`
+// namesSQL looks each id up by index; the LIMITs keep PostgreSQL from reading whole tables instead. The first event of
+// a thread or of a post names its novel. $1: ids.
+const namesSQL = `SELECT wanted, coalesce(i.name, n.title, t.title)
+FROM unnest($1::uuid[]) AS wanted
+LEFT JOIN LATERAL (SELECT name FROM integrations WHERE integration_id = wanted LIMIT 1) AS i ON true
+LEFT JOIN LATERAL (SELECT title FROM title_lookup WHERE novel_id = wanted LIMIT 1) AS n ON true
+LEFT JOIN LATERAL (
+    SELECT (SELECT title FROM title_lookup WHERE novel_id = (f.data ->> 'novelId')::uuid) AS title
+    FROM events AS f
+    WHERE f.stream_id = wanted AND f.stream_version = 1 AND f.stream_type IN ('thread', 'post') LIMIT 1
+) AS t ON true
+WHERE coalesce(i.name, n.title, t.title) IS NOT NULL`
 
 // Of returns the names of integrations, and the titles of novels, of threads and of posts. Ids of anything else have
 // none.

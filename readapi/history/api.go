@@ -64,7 +64,8 @@ type API struct {
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
 	filters := []string{
-		"after", "before", "type", "integration", "novel", "correlation", "from", "to", "cursor", "limit", "follow",
+		"after", "before", "type", "integration", "novel", "actor", "correlation", "day", "from", "to", "cursor", "limit",
+		"follow",
 	}
 	for _, route := range []struct {
 		path       string
@@ -118,6 +119,9 @@ func (a *API) serve(
 
 // Problem maps the errors of the history to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
+	if unknown, ok := errors.AsType[*UnknownError](err); ok {
+		return problem.InvalidField(unknown.Parameter, unknown.Message)
+	}
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return problem.ErrNotFound
@@ -168,16 +172,18 @@ func ParseRange(r *http.Request, q *web.Query) Range {
 }
 
 // parse parses the parameters of a request for events.
-func parse(rd *readRequest) (Range, Filter, error) {
+func (a *API) parse(rd *readRequest) (Range, Filter, error) {
 	q := rd.query
 	requested := ParseRange(rd.Request, q)
 	filter := Filter{
 		After: q.Index("after"), Before: q.Index("before"), Stream: q.ID("stream"), StreamType: q.Text("streamType"),
-		Type: q.Text("type"), Integration: q.ID("integration"), Novel: q.ID("novel"), Correlation: q.Text("correlation"),
-		From: q.Time("from"), To: q.Time("to"),
+		Type: q.Text("type"), Correlation: q.Text("correlation"), From: q.Time("from"), To: q.Time("to"),
 	}
-	if requested.Follow && (filter.Before != nil || filter.To != nil) {
-		q.Refuse("follow", "does not end: it cannot be combined with before or to")
+	named := Named{
+		Integration: q.Text("integration"), Novel: q.Text("novel"), Actor: q.Text("actor"), Day: q.Text("day"),
+	}
+	if requested.Follow && (filter.Before != nil || filter.To != nil || named.Day != "") {
+		q.Refuse("follow", "does not end: it cannot be combined with before, day or to")
 	}
 	// An empty parameter is refused, because it would act as no filter.
 	sent := q.All()
@@ -186,13 +192,16 @@ func parse(rd *readRequest) (Range, Filter, error) {
 			q.Refuse(name, "must not be empty")
 		}
 	}
-	return requested, filter, q.Err()
+	if err := q.Err(); err != nil {
+		return requested, filter, err
+	}
+	return requested, filter, named.Resolve(rd.Context(), a.DB, &filter)
 }
 
 // events handles GET /api/events, and GET /api/streams/{streamType}/{streamId}: the events of one aggregate, as a
 // stream or as a page.
 func (a *API) events(w http.ResponseWriter, rd *readRequest) error {
-	o, filter, err := parse(rd)
+	o, filter, err := a.parse(rd)
 	if err != nil {
 		return err
 	}
@@ -235,6 +244,10 @@ func (a *API) page(w http.ResponseWriter, rd *readRequest, o Range, reader *Read
 		if err != nil {
 			return nil, 0, err
 		}
+		called, err := Names(ctx, a.DB, page.Events)
+		if err != nil {
+			return nil, 0, err
+		}
 		// By hand, because an encoder would change the stored bytes. cursor is always the place to continue; nextCursor is
 		// the same, or null at the end.
 		body := []byte(`{"items":[`)
@@ -246,8 +259,12 @@ func (a *API) page(w http.ResponseWriter, rd *readRequest, o Range, reader *Read
 				return nil, 0, err
 			}
 		}
+		encoded, err := json.Marshal(called)
+		if err != nil {
+			return nil, 0, fmt.Errorf("render names: %w", err)
+		}
 		next := `"` + page.Next.String() + `"` // base64url
-		body = append(body, `],"cursor":`+next...)
+		body = append(append(append(body, `],"names":`...), encoded...), `,"cursor":`+next...)
 		if !page.More {
 			next = "null"
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
@@ -56,7 +57,7 @@ func TestFilters(t *testing.T) {
 		imported("4", two, watch, events.Metadata{RequestID: "r", Correlation: "c"}),
 		{ // names neither novel nor integration
 			streamType: "post", stream: first.stream, version: 2, id: "5", source: "staff/posts", kind: "post.hidden.v1",
-			data: `{"reason":"why"}`, metadata: events.Metadata{Correlation: "c"},
+			data: `{"reason":"why"}`, metadata: events.Metadata{Correlation: "c", Actor: "staff:ada"},
 		},
 		author("6", one),
 		author("7", two),
@@ -87,11 +88,14 @@ func TestFilters(t *testing.T) {
 		{history.Filter{StreamType: "post"}, "3 4 5"},
 		{history.Filter{Type: "post.imported.v1"}, "3 4"},
 		{history.Filter{Type: "none"}, ""},
-		{history.Filter{Integration: id(one)}, "0 1 2 3 6"},
+		{history.Filter{Integration: id(one)}, "0 1 2 3 5 6"},
+		{history.Filter{Actor: "staff:ada"}, "5"},
+		{history.Filter{ActorID: id(two)}, "4"},
+		{history.Filter{Actor: "staff:ada", ActorID: id(two)}, "4 5"},
 		{history.Filter{Integration: id(two)}, "4 7"},
 		{history.Filter{Novel: id(clock)}, "1 2 3 5"},
 		{history.Filter{Novel: id(watch)}, "4"},
-		{history.Filter{Novel: id(clock), Integration: id(one), After: index(1)}, "2 3"},
+		{history.Filter{Novel: id(clock), Integration: id(one), After: index(1)}, "2 3 5"},
 		{history.Filter{From: second(5)}, "5 6"},
 		{history.Filter{To: second(2)}, "0 1 7"},
 		{history.Filter{From: second(1), To: second(3), StreamType: "thread"}, "2"},
@@ -153,5 +157,58 @@ func TestPageOfLargeEvents(t *testing.T) {
 	}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("%d events on the pages, or not in order; want %d", len(got), n)
+	}
+}
+
+// TestNamedFilters: filters name integrations, novels and staff as people do, and an unknown name is refused.
+func TestNamedFilters(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	id, novel := uuid.New(), uuid.New()
+	testdb.Exec(t, pool, `INSERT INTO integrations
+VALUES ($1, 'Fan Site', 'fan site', true, true, true, true, 60, 60, 60, false, now())`, id)
+	testdb.Exec(t, pool, `INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
+VALUES ('emma', $1, 'emma', 'Emma', 'approved', 1, '{}')`, novel)
+	valid := func(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: true} }
+	day, next := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		named   history.Named
+		want    history.Filter
+		refused string
+	}{
+		{history.Named{Integration: "FAN site", Novel: "Emma"}, history.Filter{Integration: valid(id), Novel: valid(novel)}, ""},
+		{history.Named{Novel: id.String()}, history.Filter{Novel: valid(id)}, ""},
+		{history.Named{Integration: "Nobody"}, history.Filter{}, "integration"},
+		{history.Named{Novel: "Nothing"}, history.Filter{}, "novel"},
+		{history.Named{Actor: "staff:ada"}, history.Filter{Actor: "staff:ada"}, ""},
+		{history.Named{Actor: "ada"}, history.Filter{Actor: "staff:ada"}, ""},
+		{history.Named{Actor: "fan site"}, history.Filter{Actor: "staff:fan site", ActorID: valid(id)}, ""},
+		{history.Named{Actor: "integration:" + id.String()}, history.Filter{ActorID: valid(id)}, ""},
+		{history.Named{Actor: "integration:Nobody"}, history.Filter{}, "actor"},
+		{history.Named{Day: "2026-11-28"}, history.Filter{From: &day, To: &next}, ""},
+		{history.Named{Day: "yesterday"}, history.Filter{}, "day"},
+	} {
+		var got history.Filter
+		err := c.named.Resolve(t.Context(), pool, &got)
+		unknown, _ := errors.AsType[*history.UnknownError](err)
+		switch {
+		case c.refused != "":
+			if unknown == nil || unknown.Parameter != c.refused {
+				t.Errorf("%+v: %v, want a refusal of %s", c.named, err, c.refused)
+			}
+		case err != nil:
+			t.Errorf("%+v: %v", c.named, err)
+		default:
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%+v (-want +got)\n%s", c.named, diff)
+			}
+		}
+	}
+	called, err := history.Names(t.Context(), pool, []history.Event{
+		{Row: eventlog.Row{StreamID: novel, Metadata: events.Metadata{Actor: "integration:" + id.String()}}},
+		{Row: eventlog.Row{StreamID: uuid.New(), Data: []byte(`{}`)}},
+	})
+	if diff := cmp.Diff(map[uuid.UUID]string{novel: "Emma", id: "Fan Site"}, called); err != nil || diff != "" {
+		t.Errorf("names: %v (-want +got)\n%s", err, diff)
 	}
 }

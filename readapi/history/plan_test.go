@@ -59,6 +59,7 @@ func filters(t testing.TB, pool *pgxpool.Pool) map[string]history.Filter {
 		"stream type":     {StreamType: "novel"},
 		"type":            {Type: "novel.created.v1"},
 		"integration":     {Integration: md5UUID(t, pool, "i1")},
+		"actor":           {Actor: "staff:ada", ActorID: md5UUID(t, pool, "i1")},
 		"novel":           {Novel: md5UUID(t, pool, "n1")},
 		"time": {
 			From: new(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)), To: new(time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)),

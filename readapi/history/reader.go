@@ -20,12 +20,15 @@ import (
 
 // Filter selects the events that match every set field. The zero Filter selects all.
 type Filter struct {
-	After       *int64        // after the event with this log index
-	Before      *int64        // before the event with this log index
-	Stream      uuid.NullUUID // of this aggregate
-	StreamType  string        // of this stream type
-	Type        string        // of this type, such as "novel.created.v1"
-	Integration uuid.NullUUID // that this integration caused, in its own stream, and about its authors
+	After      *int64        // after the event with this log index
+	Before     *int64        // before the event with this log index
+	Stream     uuid.NullUUID // of this aggregate
+	StreamType string        // of this stream type
+	Type       string        // of this type, such as "novel.created.v1"
+	// that this integration caused, in its own stream, about its authors, and of staff about its novels and comments
+	Integration uuid.NullUUID
+	Actor       string        // by this actor, or by ActorID
+	ActorID     uuid.NullUUID // by this integration
 	Novel       uuid.NullUUID // of this novel, of its thread and of its comments
 	From        *time.Time    // recorded at this time or later
 	To          *time.Time    // recorded before this time
@@ -68,8 +71,21 @@ func (f *Filter) rowConditions(q *query) string {
 	}
 	if f.Integration.Valid {
 		id := f.Integration.UUID
-		add("(e.stream_id = %s::uuid OR e.integration_id = %[1]s::uuid OR e.data->>'integrationId' = %s::text)",
+		// What staff did with a novel or a comment: the first event tells whose it is, and the table of titles whose a novel
+		// is that staff had barred before.
+		add(`(e.stream_id = %s::uuid OR e.integration_id = %[1]s::uuid OR e.data->>'integrationId' = %s::text
+    OR e.integration_id IS NULL AND e.stream_type IN ('novel', 'post') AND (
+        (SELECT f.integration_id FROM events f WHERE f.stream_id = e.stream_id AND f.stream_version = 1) = %[1]s::uuid
+        OR (SELECT t.owner_id FROM title_lookup t WHERE t.novel_id = e.stream_id) = %[1]s::uuid))`,
 			id, id.String())
+	}
+	switch {
+	case f.Actor != "" && f.ActorID.Valid:
+		add("(e.actor = %s::text OR e.integration_id = %s::uuid)", f.Actor, f.ActorID.UUID)
+	case f.Actor != "":
+		add("e.actor = %s::text", f.Actor)
+	case f.ActorID.Valid:
+		add("e.integration_id = %s::uuid", f.ActorID.UUID)
 	}
 	if f.Novel.Valid {
 		// The first event of a thread or of a comment names the novel; later ones may not. Not EXISTS, because PostgreSQL
