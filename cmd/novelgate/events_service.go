@@ -33,7 +33,8 @@ type cloudEvent struct {
 
 // readService reads the events through the service, which records the read.
 func (c *eventsList) readService(
-	ctx context.Context, env *environment, parameters map[string]string, do func(*history.Event, staff.Names, []byte) error,
+	ctx context.Context, env *environment, parameters map[string]string,
+	do func(*history.Event, staff.Names, []byte) error,
 ) error {
 	if c.Newest {
 		return errors.New("--newest needs the database: run it where that can be reached, without --url and NOVELGATE_URL")

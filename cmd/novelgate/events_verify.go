@@ -76,21 +76,30 @@ func (c *eventsVerify) run(ctx context.Context, env *environment) (err error) {
 	})
 }
 
-// configure reads the files that the flags name.
-func (c *eventsVerify) configure(ctx context.Context, config *audit.Config) error {
-	for _, key := range c.Key { // a key, or a file of keys
+// readKeys returns the keys of --key, which are keys or files of keys.
+func readKeys(given []string) (keys []string, err error) {
+	for _, key := range given {
 		text, err := os.ReadFile(key)
 		switch {
 		case err == nil:
-			config.Keys = append(config.Keys, strings.Fields(string(text))...)
+			keys = append(keys, strings.Fields(string(text))...)
 		case errors.Is(err, fs.ErrNotExist) && strings.Count(key, "+") >= 2:
-			config.Keys = append(config.Keys, key)
+			keys = append(keys, key)
 		default:
-			return fmt.Errorf("--key: %w", err)
+			return nil, fmt.Errorf("--key: %w", err)
 		}
 	}
-	if len(c.Key) > 0 && len(config.Keys) == 0 {
-		return errors.New("--key: there is no key in the file")
+	if len(given) > 0 && len(keys) == 0 {
+		return nil, errors.New("--key: there is no key in the file")
+	}
+	return keys, nil
+}
+
+// configure reads the files that the flags name.
+func (c *eventsVerify) configure(ctx context.Context, config *audit.Config) error {
+	var err error
+	if config.Keys, err = readKeys(c.Key); err != nil {
+		return err
 	}
 	if c.Policy != "" {
 		text, err := os.ReadFile(c.Policy)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,19 +13,66 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"novelgate/events/ledger"
 	"novelgate/internal/pgserver"
 )
 
 type ledgerCommand struct {
-	Status CommonFlags  `cmd:"" help:"Show the size of the ledger, and its newest checkpoint."`
-	NewKey ledgerNewKey `cmd:"" help:"Add a private key to the signer directory and print its public key."`
+	Status     CommonFlags      `cmd:"" help:"Show the size of the ledger, and its newest checkpoint."`
+	CheckProof ledgerCheckProof `cmd:"" help:"Check a proof of one event (/ledger/proof), without a network."`
+	NewKey     ledgerNewKey     `cmd:"" help:"Add a private key to the signer directory and print its public key."`
 }
 
 type ledgerNewKey struct {
 	CommonFlags
 	Ledger SignerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
+}
+
+type ledgerCheckProof struct {
+	OutputFlags
+	File string   `arg:"" type:"existingfile" help:"File with the proof (C2SP tlog-proof)."`
+	Key  []string `required:"" placeholder:"KEY" help:"Public key, or a file of keys: one of them must have signed."`
+}
+
+func (c *ledgerCheckProof) run(_ context.Context, env *environment) error {
+	keys, err := readKeys(c.Key)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("read the proof: %w", err)
+	}
+	proven, err := ledger.CheckProof(text, keys)
+	if err != nil {
+		return err
+	}
+	e, at := &proven.Entry, time.UnixMicro(proven.Entry.RecordedAt)
+	facts := struct {
+		LogIndex   int64     `json:"logIndex"`
+		ID         string    `json:"id"`
+		Source     string    `json:"source"`
+		Type       string    `json:"type"`
+		Stream     string    `json:"stream"`
+		RecordedAt time.Time `json:"recordedAt"`
+		Data       string    `json:"dataSha256"`
+		Origin     string    `json:"origin"`
+		Entries    int64     `json:"entries"`
+	}{
+		proven.LogIndex, e.ID, e.Source, e.Type, fmt.Sprintf("%s/%v/%d", e.StreamType, e.StreamID, e.StreamVersion),
+		at.UTC(), hex.EncodeToString(e.Data), proven.Checkpoint.Origin, proven.Checkpoint.Tree.N,
+	}
+	return env.show(result{facts, func(env *environment) {
+		env.table(
+			[]any{"PROOF", "holds: this event was in the log when the checkpoint was signed"},
+			[]any{"log index", facts.LogIndex}, []any{"event", facts.ID}, []any{"source", facts.Source},
+			[]any{"type", facts.Type}, []any{"stream", facts.Stream}, []any{"recorded", formatTime(&at)},
+			[]any{"SHA-256 of data", facts.Data},
+			[]any{"checkpoint", fmt.Sprintf("%d entries of %s", facts.Entries, facts.Origin)},
+		)
+	}}, nil)
 }
 
 func (*ledgerNewKey) Help() string { return "All keys of the signer directory sign." }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,7 +78,29 @@ func wantProof(t testing.TB, text []byte, index int64, leaf tlog.Hash, keys []st
 	if err := tlog.CheckRecord(hashes, tree.N, tree.Hash, index, leaf); err != nil {
 		t.Fatalf("entry %d: %v", index, err)
 	}
+	proven, err := ledger.CheckProof(text, keys)
+	if err != nil || proven.LogIndex != index || proven.Entry.ID == "" || proven.Checkpoint.Tree != tree {
+		t.Fatalf("check the proof of %d: %+v, %v", index, proven, err)
+	}
+	foreign := []string{"PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"}
+	wrong := p
+	wrong.ExtraData = append(slices.Clone(p.ExtraData[:len(p.ExtraData)-1]), p.ExtraData[len(p.ExtraData)-1]^1)
+	moved := p
+	moved.Index++
+	for name, err := range map[string]error{
+		"another key":   second(ledger.CheckProof(text, foreign)),
+		"no key":        second(ledger.CheckProof(text, nil)),
+		"another entry": second(ledger.CheckProof(wrong.Marshal(), keys)),
+		"another index": second(ledger.CheckProof(moved.Marshal(), keys)),
+		"no proof":      second(ledger.CheckProof([]byte("nothing"), keys)),
+	} {
+		if !errors.Is(err, ledger.ErrProof) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
+
+func second[T any](_ T, err error) error { return err }
 
 func sign(t testing.TB, signer *ledger.Signer) {
 	t.Helper()

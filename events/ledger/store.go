@@ -149,8 +149,9 @@ func (r TileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) { return r(ti
 // SaveTiles implements tlog.TileReader. It does nothing, because there is no cache.
 func (TileReader) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// Proof returns the proof that the checkpoint of Served covers an entry, in the form of C2SP tlog-proof: index, hashes,
-// checkpoint. It fails with ErrNotFound for an index that this checkpoint does not cover.
+// Proof returns the proof that the checkpoint of Served covers an entry, in the form of C2SP tlog-proof: the entry as
+// extra data, index, hashes, checkpoint. CheckProof checks it. It fails with ErrNotFound for an index that
+// this checkpoint does not cover.
 func (s *Store) Proof(ctx context.Context, logIndex int64) ([]byte, error) {
 	c, err := s.Served(ctx)
 	if err != nil {
@@ -163,7 +164,11 @@ func (s *Store) Proof(ctx context.Context, logIndex int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prove entry %d of %d: %w", logIndex, c.Tree.N, err)
 	}
-	p := proof.TLogProof{Index: uint64(logIndex), Checkpoint: c.Note}
+	bundle, err := s.bundle(ctx, logIndex, 1)
+	if err != nil {
+		return nil, err
+	}
+	p := proof.TLogProof{Index: uint64(logIndex), Checkpoint: c.Note, ExtraData: bundle[lengthSize:]}
 	for _, hash := range hashes {
 		p.Hashes = append(p.Hashes, hash)
 	}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -269,6 +272,40 @@ func TestReportsOfVerify(t *testing.T) {
 			if out.Code != c.code || !strings.Contains(out.Stdout+out.Stderr, want) {
 				t.Errorf("events %s ended with %d, want %d and %q:\n%s%s", c.args, out.Code, c.code, want, out.Stdout, out.Stderr)
 			}
+		}
+	}
+}
+
+// TestGuideForAuditors runs the commands of "Check in ten minutes", which print the lines that the page shows.
+func TestGuideForAuditors(t *testing.T) {
+	t.Parallel()
+	s := Start(t, testdb.New(t))
+	var ada, auditor Person // by name, because the page has them
+	s.runJSON(t, &ada, "staff", "create", "Ada")
+	s.runJSON(t, &auditor, "auditor", "create", "Eve")
+	through(t, s.URL, ada.APIKey, "novel", "publish", "Moby Dick", "--reason", "a classic")
+	through(t, s.URL, ada.APIKey, "novel", "reject", "Moby Duck", "--reason", "a copy")
+	awaitSigned(t, s.DatabaseURL)
+	dir := t.TempDir()
+	testdb.NoError(t, os.WriteFile(filepath.Join(dir, "ledger.pub"), []byte(ledgerStatus(t, s).VerifierKeys[0]), 0o600))
+	guide := readDocument(t, "auditors.md")
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```.*?```\n(.*?)```").FindStringSubmatch(guide)
+	if blocks == nil {
+		t.Fatal("the page has no commands")
+	}
+	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", blocks[1])
+	command.Env = append(os.Environ(), "NOVELGATE_URL="+s.URL, "NOVELGATE_KEY="+auditor.APIKey,
+		"PATH="+filepath.Dir(Binary(t))+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	command.Dir = dir
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	mask := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|\d[\d:.Z-]*|  +`)
+	printed := strings.Split(mask.ReplaceAllString(string(out), "…"), "\n")
+	for line := range strings.Lines(blocks[2]) {
+		if want := mask.ReplaceAllString(strings.TrimSuffix(line, "\n"), "…"); !slices.Contains(printed, want) {
+			t.Errorf("the page has %q, and the commands do not print it:\n%s", line, out)
 		}
 	}
 }

@@ -208,7 +208,8 @@ webhook disable|{POST}|--reason|r
 		"events|list|--limit|0", "events|list", "events|list|--limit|2|--after|3|--before|99|--stream-type|novel",
 		"events|list|--integration|fans {WORLD}", "events|list|--novel|Novel {WORLD}|--type|post.imported.v1",
 		"events|list|--stream|{POST}|--from|2020-01-01T00:00:00Z", "events|list|--novel|Unknown",
-		"events|list|--integration|Nobody", "events|list|--actor|fans {WORLD}|--day|2001-02-03", "events|list|--actor|ada", "events|list|--after|1000000", "events|list|--type|none",
+		"events|list|--integration|Nobody", "events|list|--actor|fans {WORLD}|--day|2001-02-03", "events|list|--actor|ada",
+		"events|list|--after|1000000", "events|list|--type|none",
 		"events|show|1", "events|show|1000000")
 	log := remote.run(t, "events", "access-log", "--limit", "2")
 	if lines := strings.Split(log.Stdout, "\n"); len(lines) != 4 || !strings.Contains(lines[1], "/api/access-log") ||

@@ -176,7 +176,10 @@ VALUES ('emma', $1, 'emma', 'Emma', 'approved', 1, '{}')`, novel)
 		want    history.Filter
 		refused string
 	}{
-		{history.Named{Integration: "FAN site", Novel: "Emma"}, history.Filter{Integration: valid(id), Novel: valid(novel)}, ""},
+		{
+			history.Named{Integration: "FAN site", Novel: "Emma"},
+			history.Filter{Integration: valid(id), Novel: valid(novel)}, "",
+		},
 		{history.Named{Novel: id.String()}, history.Filter{Novel: valid(id)}, ""},
 		{history.Named{Integration: "Nobody"}, history.Filter{}, "integration"},
 		{history.Named{Novel: "Nothing"}, history.Filter{}, "novel"},

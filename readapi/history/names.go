@@ -105,7 +105,8 @@ func Names(ctx context.Context, db database.Querier, list []Event) (map[uuid.UUI
 	return names.Of(ctx, db, ids...)
 }
 
-// AuthorsIntegration returns the integration that the data of an event names, such as that of an author; uuid.Nil for none.
+// AuthorsIntegration returns the integration that the data of an event names, such as that of an author; uuid.Nil for
+// none.
 func AuthorsIntegration(data []byte) uuid.UUID {
 	var named struct {
 		IntegrationID uuid.UUID `json:"integrationId"`
