@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
@@ -18,14 +20,44 @@ const (
 	withdrawnPrefix = "post.withdrawn."
 )
 
-// erasedSQL finds the erased events below a log index. $1: the log index.
-const erasedSQL = `SELECT log_index FROM events WHERE personal_digest IS NOT NULL AND log_index < $1`
+// Statements that find erased events: all below a log index, those of streams.
+const (
+	erasedSQL    = `SELECT log_index FROM events WHERE personal_digest IS NOT NULL AND log_index < $1`
+	withdrawnSQL = `SELECT log_index FROM events WHERE personal_digest IS NOT NULL AND stream_id = ANY ($1)`
+)
 
-// eraseUpTo deletes the messages of all erased events below a log index. At author.erased or
-// post.withdrawn these are all that it erases,
+// eraseUpTo deletes the messages of all erased events below a log index. At author.erased these are all that it erases,
 // and others: the log does not have the author of an erased event.
 func (t *turn) eraseUpTo(ctx context.Context, end int64) error {
-	rows, _ := t.db.Query(ctx, erasedSQL, end) // CollectRows returns its error
+	return t.eraseFound(ctx, erasedSQL, end)
+}
+
+// eraseBefore deletes the messages of all events that events of the list erase: a withdrawal those of its comment.
+func (t *turn) eraseBefore(ctx context.Context, list []message) error {
+	var withdrawn []uuid.UUID
+	end := int64(-1)
+	for i := range list {
+		switch row := list[i].row; {
+		case strings.HasPrefix(row.Type, erasedPrefix):
+			end = row.LogIndex
+		case strings.HasPrefix(row.Type, withdrawnPrefix):
+			withdrawn = append(withdrawn, row.StreamID)
+		}
+	}
+	if len(withdrawn) > 0 {
+		if err := t.eraseFound(ctx, withdrawnSQL, withdrawn); err != nil {
+			return err
+		}
+	}
+	if end < 0 {
+		return nil
+	}
+	return t.eraseUpTo(ctx, end)
+}
+
+// eraseFound deletes the messages of the events that a statement finds.
+func (t *turn) eraseFound(ctx context.Context, sql string, arg any) error {
+	rows, _ := t.db.Query(ctx, sql, arg) // CollectRows returns its error
 	indexes, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
 		return fmt.Errorf("find erased events: %w", err)

@@ -73,6 +73,33 @@ func TestErases(t *testing.T) {
 	b.wantAll()
 }
 
+// A withdrawn comment is gone from the files of the server, with its edits, published or not, when its withdrawal is in
+// the stream. Other comments of the author keep their words.
+func TestErasesWithdrawn(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	withdrawn, other := comment("eve", secret+" 1"), comment("eve", "words that stay")
+	edit := withdrawn
+	edit.StreamVersion, edit.ID, edit.Source = 2, "edit", events.PostEditsSource(integrationID)
+	edit.Event = events.PostEdited{
+		NewText: true, Comment: &events.Comment{ExternalUUID: "eve", Username: "name", Content: secret + " 2"},
+	}
+	b.append(withdrawn, other)
+	b.relayOnce()
+	withdrawal := staffEvent(events.PostStream, withdrawn.StreamID, 3, events.PostWithdrawn{})
+	withdrawal.Source = events.PostWithdrawalsSource(integrationID)
+	b.append(edit, withdrawal)
+	testdb.Exec(t, b.Pool, `SELECT erase_post_events(ARRAY[$1::uuid])`, withdrawn.StreamID)
+	b.relayOnce()
+	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
+		t.Errorf("found in %v", found)
+	}
+	if len(relaytest.Holding(t, b.nats.StoreDir(0), "words that stay")) == 0 {
+		t.Error("another comment of the author is lost")
+	}
+	b.wantAll()
+}
+
 // A relay that ends between an erasure and its record repeats the erasure; so does one that starts on a stream that was
 // restored from a backup.
 func TestErasesAgain(t *testing.T) {

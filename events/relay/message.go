@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -51,11 +50,6 @@ func leafOf(row *eventlog.Row) (string, error) {
 	}
 	leaf := tlog.RecordHash(entry)
 	return base64.StdEncoding.EncodeToString(leaf[:]), nil
-}
-
-// erases reports whether the event records an erasure.
-func (m *message) erases() bool {
-	return strings.HasPrefix(m.row.Type, erasedPrefix) || strings.HasPrefix(m.row.Type, withdrawnPrefix)
 }
 
 func (m *message) mainPart() *nats.Msg {

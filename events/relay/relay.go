@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -292,13 +291,8 @@ func (t *turn) publish(ctx context.Context, list []message) error {
 	if err := t.personal.publish(ctx, t.js, list, (*message).personalPart); err != nil {
 		return err
 	}
-	for i := range slices.Backward(list) {
-		if list[i].erases() { // the last one, with all that the earlier ones erase
-			if err := t.eraseUpTo(ctx, list[i].row.LogIndex); err != nil {
-				return err
-			}
-			break
-		}
+	if err := t.eraseBefore(ctx, list); err != nil {
+		return err
 	}
 	return t.main.publish(ctx, t.js, list, (*message).mainPart)
 }
