@@ -378,6 +378,9 @@ func scanListedPost(row pgx.CollectableRow) (p ListedPost, err error) {
 			*at = at.UTC()
 		}
 	}
+	if p.Withdrawn {
+		p.State = post.Gone
+	}
 	if chapter.Valid {
 		p.ChapterNumber = jsontext.Value(chapter.String)
 	}

@@ -129,7 +129,7 @@ func TestListPosts(t *testing.T) {
 	}
 	items := w.get(t, path).items(t)
 	for i, want := range []string{
-		"withdrawn:true", "reports:map[other:1 spam:2]", "reason:rude", "content:edited", "name:Fan Site",
+		"state:withdrawn", "reports:map[other:1 spam:2]", "reason:rude", "content:edited", "name:Fan Site",
 	} {
 		if got := fmt.Sprint(items[i]); !strings.Contains(got, want) {
 			t.Errorf("%s is not in %s", want, got)
