@@ -178,7 +178,8 @@ VALUES ('emma', $1, 'emma', 'Emma', 'approved', 1, '{}')`, novel)
 	}{
 		{
 			history.Named{Integration: "FAN site", Novel: "Emma"},
-			history.Filter{Integration: valid(id), Novel: valid(novel)}, "",
+			history.Filter{Integration: valid(id), Novel: valid(novel)},
+			"",
 		},
 		{history.Named{Novel: id.String()}, history.Filter{Novel: valid(id)}, ""},
 		{history.Named{Integration: "Nobody"}, history.Filter{}, "integration"},
