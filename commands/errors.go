@@ -37,8 +37,8 @@ func Problem(err error) *problem.Error {
 	case errors.Is(err, author.ErrBlocked):
 		return problem.ErrAuthorBlocked
 	case errors.Is(err, post.ErrNotFound):
-		return problem.ErrNotFound.WithDetail("No comment of yours has the key in the path. Ask " +
-			"/api/integrations/deliveries/reconcile which of your comments are missing, and send them first.")
+		return problem.ErrNotFound.WithDetail("No comment of yours has the key in the path, and readers see none with this " +
+			"postId. Ask /api/integrations/deliveries/reconcile which of your comments are missing, and send them first.")
 	case errors.Is(err, post.ErrWithdrawn):
 		return problem.ErrGone.WithDetail("The comment was withdrawn. Nothing was changed.")
 	case errors.Is(err, post.ErrErased):

@@ -176,7 +176,9 @@ func decideAboutAuthors(ctx context.Context, tx database.Execer, batch []events.
 		case events.AuthorLinked, events.AuthorUnlinked, events.AuthorPostsHidden, events.AuthorPostsRestored:
 			_, err = tx.Exec(ctx, postsTouchSQL, recorded.StreamID, recorded.LogIndex, recorded.RecordedAt)
 		case events.AuthorErased:
-			_, err = tx.Exec(ctx, postsEraseSQL, recorded.StreamID, recorded.LogIndex)
+			if _, err = tx.Exec(ctx, reportsEraseSQL, recorded.StreamID, recorded.LogIndex); err == nil {
+				_, err = tx.Exec(ctx, postsEraseSQL, recorded.StreamID, recorded.LogIndex)
+			}
 		default: // analysts see the posts as before
 		}
 		if err != nil {
