@@ -72,7 +72,14 @@ func TestPgBackRest(t *testing.T) {
 	backRest("stanza-create")
 	backRest("check")
 	service := servePatiently(t, s.url(), "--data-dir", data)
-	d := newDrill(t, s.url(), service, func() { backRest("--type=full", "backup") })
+	d := newDrill(t, s.url(), service, func() {
+		backRest("--type=full", "backup")
+		// pgBackRest keeps the end of a backup in whole seconds, and restores to later ones only.
+		ended := value[string](t, s.url(), `SELECT date_trunc('second', clock_timestamp())::text`)
+		testdb.Eventually(t, "it is a later second", func() bool {
+			return value[bool](t, s.url(), `SELECT clock_timestamp() >= '`+ended+`'::timestamptz + interval '2 s'`)
+		})
+	})
 	backRest("check") // archives the newest WAL
 	service.kill()
 	s.crash(t)
