@@ -1,5 +1,6 @@
 -- Derives authors from their other comments, if the row rests on a withdrawn one: its name or first_seen_at is that of the comment.
 -- Authors without other comments are removed. Comments that the log has lost do not count, because their withdrawal or erasure follows.
+-- "+ 0" keeps the planner from a scan of the index of the whole log while the table has no statistics.
 -- $1: withdrawn comments, which posts still has with their authors; $2: log index of the last event that is applied. Table names are
 -- unqualified, except of the log: search_path selects the live tables or those of a rebuild.
 WITH affected AS MATERIALIZED (
@@ -38,7 +39,7 @@ UPDATE authors a
 SET display_name = d.display_name, display_name_at = d.written_at, display_name_log_index = d.log_index, first_seen_at = d.first_seen_at,
     changed_at = greatest(d.recorded_at, (
         SELECT max(e.recorded_at) FROM public.events e
-        WHERE e.stream_id = a.author_id AND e.log_index > d.first_log_index AND e.log_index <= $2
+        WHERE e.stream_id = a.author_id AND e.log_index + 0 > d.first_log_index AND e.log_index + 0 <= $2
           AND e.event_type IN ('author.linked.v1', 'author.unlinked.v1', 'author.blocked.v1', 'author.unblocked.v1')))
 FROM derived d
 WHERE a.author_id = d.author_id AND d.log_index IS NOT NULL
