@@ -364,7 +364,7 @@ func scanListedPost(row pgx.CollectableRow) (p ListedPost, err error) {
 		stored                 []byte
 		blocked, alone, hidden bool
 		reason                 string
-		reports                [6]pgtype.Int4
+		reports                [6]pgtype.Int8
 	)
 	if err := row.Scan(&p.place, &since, &p.PostID, &p.ThreadID, &p.Novel.NovelID, &p.Novel.Slug, &p.Novel.Title,
 		&p.Integration.IntegrationID, &p.Integration.Name, &p.ParentPostID, &chapter, &p.WrittenAt, &p.ReceivedAt,
@@ -393,8 +393,8 @@ func scanListedPost(row pgx.CollectableRow) (p ListedPost, err error) {
 	}
 	p.Reports = map[string]int{}
 	for i, name := range post.Reasons() { // in the order of the columns
-		if reports[i].Int32 > 0 {
-			p.Reports[name] = int(reports[i].Int32)
+		if reports[i].Int64 > 0 {
+			p.Reports[name] = int(reports[i].Int64)
 		}
 	}
 	if stored == nil {

@@ -127,6 +127,13 @@ func TestListPosts(t *testing.T) {
 			t.Errorf("%s: %s", bad, a.text)
 		}
 	}
+	testdb.Exec(t, w.staff.Pool, `UPDATE reported_posts SET abuse = 3000000000 WHERE post_id = $1`, w.ids["A"])
+	many := fmt.Sprint(w.get(t, path+"?sort=waiting").items(t))
+	if context := w.get(t, path+"/"+w.ids["A"].String()+"/context"); context.status != 200 ||
+		!strings.Contains(many, "abuse:3e+09") || !strings.Contains(context.text, "3000000000") {
+		t.Errorf("more reports than an integer has room for: %s\n%s", many, context.text)
+	}
+	testdb.Exec(t, w.staff.Pool, `UPDATE reported_posts SET abuse = 0`)
 	items := w.get(t, path).items(t)
 	for i, want := range []string{
 		"state:withdrawn", "reports:map[other:1 spam:2]", "reason:rude", "content:edited", "name:Fan Site",
