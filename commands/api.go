@@ -122,6 +122,20 @@ var done = map[ratelimit.Operation]string{
 	ratelimit.Posts: "created", Edits: "edited", Withdrawals: "withdrawn", Reports: "reported",
 }
 
+// Outcome returns the outcome of a command that succeeded, for the metric.
+func Outcome(operation ratelimit.Operation, result *committer.Result) string {
+	switch {
+	case result.Replayed:
+		return "replayed"
+	case operation == ratelimit.Novels:
+		return result.Outcome.String()
+	case result.Superseded:
+		return "superseded"
+	default:
+		return done[operation]
+	}
+}
+
 // execute executes a command. Also with an error, outcome says whether the command repeats an earlier one.
 type execute func(ctx context.Context, c *call, caller committer.Caller) (*answer, committer.Result, error)
 
@@ -139,19 +153,10 @@ func (a *API) command(operation ratelimit.Operation, execute execute) auth.Opera
 		})
 		web.SetReplayed(c.Writer.Header(), result.Replayed, result.Mismatch)
 		var code problem.Code
-		var outcome string
-		switch {
-		case err != nil:
+		outcome := Outcome(operation, &result)
+		if err != nil {
 			code = a.Partners.Problem(err).Code
 			outcome = string(code)
-		case result.Replayed:
-			outcome = "replayed"
-		case operation == ratelimit.Novels:
-			outcome = result.Outcome.String()
-		case result.Superseded:
-			outcome = "superseded"
-		default:
-			outcome = done[operation]
 		}
 		a.readiness.record(a.Partners.Now(), code)
 		a.Outcomes.WithLabelValues(string(operation), outcome).Inc()

@@ -74,7 +74,8 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	var streamID uuid.UUID
 	var stored events.Stored
 	postID := uuid.NullUUID{UUID: events.PostID(c.Caller.IntegrationID, key), Valid: operation == ratelimit.Posts}
-	found, err := queryReplicated(ctx, a.DB, deliverySQL, []any{postID, key, c.Caller.IntegrationID, paths[operation]},
+	args := []any{postID, key, c.Caller.IntegrationID, sourcePath(operation)}
+	found, err := queryReplicated(ctx, a.DB, deliverySQL, args,
 		func(row pgx.CollectableRow) (struct{}, error) {
 			return struct{}{}, row.Scan(&streamID, &stored.Type, &stored.Data, &shown.ReceivedAt)
 		})
@@ -120,15 +121,21 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	}}, nil
 }
 
-// paths has the operations that have deliveries, with the paths of their sources.
-var paths = map[ratelimit.Operation]string{
-	ratelimit.Novels: "novels", ratelimit.Posts: "posts",
-	Edits: "posts/edits", Withdrawals: "posts/withdrawals", Reports: "posts/reports",
+// sources has the operations that have deliveries, with the sources of their events.
+var sources = map[ratelimit.Operation]func(integrationID uuid.UUID) string{
+	ratelimit.Novels: events.NovelsSource, ratelimit.Posts: events.PostsSource, Edits: events.PostEditsSource,
+	Withdrawals: events.PostWithdrawalsSource, Reports: events.PostReportsSource,
+}
+
+// sourcePath returns the source of an operation without the integration, as the log has it.
+func sourcePath(operation ratelimit.Operation) string {
+	_, path := events.SplitSource(sources[operation](uuid.Nil))
+	return path
 }
 
 func parseOperation(name string) (ratelimit.Operation, bool) {
 	operation := ratelimit.Operation(name)
-	return operation, paths[operation] != ""
+	return operation, sources[operation] != nil
 }
 
 // operationWanted is the error text for any other name.
@@ -238,7 +245,7 @@ func (a *API) reconcile(ctx context.Context, c *call) (*answer, error) {
 	if err := o.Err(); err != nil {
 		return nil, err
 	}
-	sql, args := reconcileKeysSQL, []any{keys, c.Caller.IntegrationID, paths[operation]}
+	sql, args := reconcileKeysSQL, []any{keys, c.Caller.IntegrationID, sourcePath(operation)}
 	if operation == ratelimit.Posts {
 		postIDs := make([]uuid.UUID, len(keys))
 		for i, key := range keys {

@@ -127,11 +127,14 @@ func (e *PostWithdrawn) setIntegration(id uuid.UUID) { e.IntegrationID = id }
 // PostReported records that readers of a partner have reported a comment, which may be that of another partner.
 type PostReported struct {
 	IntegrationID uuid.UUID `json:"-"`       // of the reporters, from the source of the event
-	Reason        string    `json:"reason"`  // spam, abuse, spoiler, illegal, copyright or other
+	Reason        string    `json:"reason"`  // one of ReportReasons
 	Reports       int       `json:"reports"` // number of readers
 
 	Report *Report `json:"-"` // nil without a detail, or when erased
 }
+
+// ReportReasons are the reasons of reports, in the order of the documentation and of the columns of reported_posts.
+var ReportReasons = [...]string{"spam", "abuse", "spoiler", "illegal", "copyright", "other"}
 
 // Report is the erasable part of PostReported. It is erased with the comment, so it names the author of that.
 type Report struct {

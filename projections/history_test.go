@@ -266,7 +266,7 @@ func (w *world) change(t *rapid.T, partner uuid.UUID) {
 			w.recordPost(events.PostWithdrawalsSource(owner), id, withdrawn)
 		}
 	case "report":
-		cmd := post.Report{Reason: rapid.SampledFrom(post.Reasons()).Draw(t, "reason"), Detail: "d", Reports: 2}
+		cmd := post.Report{Reason: rapid.SampledFrom(events.ReportReasons[:]).Draw(t, "reason"), Detail: "d", Reports: 2}
 		if reported, err := p.Report(partner, true, cmd); err == nil {
 			w.recordPost(events.PostReportsSource(partner), id, reported)
 		}

@@ -51,7 +51,7 @@ func applyReports(ctx context.Context, tx database.Execer, batch []events.Record
 	}
 	var (
 		decided, posts uuidColumn
-		readers        [6]pgtype.FlatArray[int64] // by the order of reportColumns
+		readers        [len(events.ReportReasons)]pgtype.FlatArray[int64] // in the order of events.ReportReasons
 		first, last    timeColumn
 	)
 	for _, id := range slices.SortedFunc(maps.Keys(reports), compareIDs) {
@@ -63,7 +63,7 @@ func applyReports(ctx context.Context, tx database.Execer, batch []events.Record
 			continue
 		}
 		posts, first, last = append(posts, pgUUID(id)), append(first, r.first), append(last, r.last)
-		for i, reason := range reportColumns {
+		for i, reason := range events.ReportReasons {
 			readers[i] = append(readers[i], r.readers[reason])
 		}
 	}
@@ -82,6 +82,3 @@ func applyReports(ctx context.Context, tx database.Execer, batch []events.Record
 	}
 	return nil
 }
-
-// reportColumns are the reasons of reports in the order of the columns of reported_posts.
-var reportColumns = [6]string{"spam", "abuse", "spoiler", "illegal", "copyright", "other"}

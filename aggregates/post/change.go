@@ -17,14 +17,9 @@ type Edit struct {
 	EditedAt      time.Time
 }
 
-// Reasons are the reasons for a report, in the order of the documentation.
-func Reasons() []string {
-	return []string{"spam", "abuse", "spoiler", "illegal", "copyright", "other"}
-}
-
 // Report is a partner's command to pass on that readers have reported a comment.
 type Report struct {
-	Reason  string // one of Reasons
+	Reason  string // one of events.ReportReasons
 	Detail  string // "" for none
 	Reports int    // number of readers, 1 or more
 }

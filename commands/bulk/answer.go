@@ -53,14 +53,6 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 	t := tail{Replayed: result.Replayed, Mismatch: result.Mismatch}
 	if l.Comment != "" {
 		var unknown []string
-		switch outcome = "withdrawn"; {
-		case result.Replayed:
-			outcome = "replayed"
-		case result.Superseded:
-			outcome = "superseded"
-		case l.Edit != nil:
-			outcome = "edited"
-		}
 		if l.Edit != nil {
 			unknown = l.Edit.Unknown
 		}
@@ -68,7 +60,7 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 			head
 			commands.ChangeAnswer
 			tail
-		}{h, commands.NewChangeAnswer(a.Addresses, unknown, result), t}, outcome
+		}{h, commands.NewChangeAnswer(a.Addresses, unknown, result), t}, commands.Outcome(l.Operation, result)
 	}
 	isCreated := !result.Replayed && (l.Post != nil || result.Outcome == novel.Created)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"novelgate/aggregates/post"
+	"novelgate/events"
 	"novelgate/internal/web"
 )
 
@@ -105,10 +106,10 @@ func DecodeReport(body []byte) (Report, error) {
 }
 
 func checkReason(s string) string {
-	if slices.Contains(post.Reasons(), s) {
+	if slices.Contains(events.ReportReasons[:], s) {
 		return ""
 	}
-	return fmt.Sprintf("must be one of %s, got %q", strings.Join(post.Reasons(), ", "), web.Clip(s))
+	return fmt.Sprintf("must be one of %s, got %q", strings.Join(events.ReportReasons[:], ", "), web.Clip(s))
 }
 
 // Canonical returns the normalised form of a report of a comment, like that of Post.

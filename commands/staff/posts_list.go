@@ -392,7 +392,7 @@ func scanListedPost(row pgx.CollectableRow) (p ListedPost, err error) {
 		p.State, p.HiddenBy, p.Reason = post.Hidden, &by, &reason
 	}
 	p.Reports = map[string]int{}
-	for i, name := range post.Reasons() { // in the order of the columns
+	for i, name := range events.ReportReasons {
 		if reports[i].Int64 > 0 {
 			p.Reports[name] = int(reports[i].Int64)
 		}
