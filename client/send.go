@@ -91,11 +91,16 @@ func (s *sender) send(ctx context.Context, r request, answer any) (header http.H
 // retry repeats attempt until it succeeds or fails for good, or ctx is done. The pauses begin again with the shortest
 // one after an attempt that got something done.
 func (s *sender) retry(ctx context.Context, attempt func() (progress bool, err error)) error {
+	var before error // why the attempt before failed
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		progress, err := attempt()
 		if err == nil || !retryable(err) {
 			return err
 		}
+		if ctx.Err() != nil && before != nil {
+			err = before // the end of ctx has broken this attempt off, which says nothing about the service
+		}
+		before = err
 		if progress {
 			pause = firstPause
 		}

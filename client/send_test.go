@@ -204,6 +204,21 @@ func TestContextBoundsAttempts(t *testing.T) {
 	})
 }
 
+// TestDeadlineWithinAnAttempt: the error has why the attempt before failed.
+func TestDeadlineWithinAnAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempts{replies: []reply{problem(503, "unavailable", true, ""), {status: 200, silent: true}}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := newClient(t, a).Novels.Upsert(ctx, "k", client.Novel{Title: "A"})
+		refused, ok := errors.AsType[*client.Error](err)
+		if !errors.Is(err, context.DeadlineExceeded) || !ok || refused.Code != "unavailable" || len(a.keys) != 2 {
+			t.Errorf("%v after %d attempts", err, len(a.keys))
+		}
+	})
+}
+
 // TestNoAttemptAfterTheDeadline: the client does not wait if the pause ends after the deadline.
 func TestNoAttemptAfterTheDeadline(t *testing.T) {
 	t.Parallel()

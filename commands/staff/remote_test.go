@@ -102,7 +102,7 @@ func TestRemoteGivesUp(t *testing.T) {
 	repeated := 0
 	count := client.WithRetryFunc(func(error, time.Duration) { repeated++ })
 	away := testdb.Must(client.New("http://127.0.0.1:1", "k", count))(t)
-	remote := &staff.Remote{Client: away, Patience: time.Second}
+	remote := &staff.Remote{Client: away, Patience: 3 * time.Second}
 	for _, change := range []bool{false, true} {
 		repeated = 0
 		ctx, watch := database.StartWatch(t.Context(), func(string) {})
@@ -114,7 +114,7 @@ func TestRemoteGivesUp(t *testing.T) {
 		}
 		watch.Stop()
 		if err == nil || repeated == 0 || strings.Contains(err.Error(), "\n") || watch.OutcomeUnknown() != change ||
-			!strings.HasPrefix(err.Error(), "the service did not answer within 1s: ") ||
+			!strings.HasPrefix(err.Error(), "the service did not answer within 3s: ") ||
 			!strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("after %d repetitions: %v", repeated, err)
 		}

@@ -151,7 +151,7 @@ func TestAlerts(t *testing.T) {
 	m.fails.Store(true)
 	m.change(t)
 	execute(t, url, `ALTER TABLE novels RENAME TO novels_away`, `ALTER TABLE access_log RENAME TO access_log_away`,
-		`CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END'`,
+		`CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END'`,
 		`CREATE TRIGGER slow AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION slow()`,
 		`UPDATE ledger_state SET verified_at = now() - interval '9 days'`)
 	if a := m.send(t, Request{Path: "/api/events", Bearer: auditor.APIKey}); a.Status != http.StatusInternalServerError {
@@ -159,7 +159,7 @@ func TestAlerts(t *testing.T) {
 	}
 	poisoned := poison(t, url, "post.imported.v1", `{`+postBody+`,"parentPostId":"nonsense"}`)
 	monitor.awaitFiring(t, "NovelgateWitnessLags", "NovelgateSigningRefused", "NovelgateNobodySigns", "NovelgateRelayLags",
-		"NovelgateWebhooksFail", "NovelgateProjectionRetries", "NovelgateInternalErrors", "NovelgateQueueStaysFull",
+		"NovelgateWebhooksFail", "NovelgateProjectionRetries", "NovelgateInternalErrors", "NovelgateCommandsAreSlow",
 		"NovelgateNotVerified", "NovelgateProjectionFailed", "NovelgateProjectionLags")
 	for _, command := range []string{"ledger status", "doctor"} {
 		out := m.CLI(t, strings.Fields(command)...)
