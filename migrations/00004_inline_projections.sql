@@ -17,6 +17,8 @@ CREATE TABLE title_lookup (
     CONSTRAINT title_lookup_free_is_nobodys CHECK (state <> 'free' OR owner_id IS NULL)
 ) WITH (fillfactor = 80);
 
+CREATE INDEX title_lookup_pending ON title_lookup (novel_id) WHERE state = 'pending';
+
 COMMENT ON TABLE title_lookup IS 'Inline projection: folded title to novel. Rebuildable from events. A row without a novel: state free, or rejected without an owner.';
 COMMENT ON COLUMN title_lookup.state IS 'pending, approved, published or rejected; free: staff approved a barred title, so there is no novel.';
 COMMENT ON COLUMN title_lookup.owner_id IS 'Integration that owns the novel; NULL for the host platform (published) and without a novel (free, or barred).';

@@ -30,6 +30,7 @@ import (
 	"novelgate/events/ledger"
 	"novelgate/events/relay"
 	"novelgate/internal/auth"
+	"novelgate/internal/console"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
 	"novelgate/internal/problem"
@@ -56,6 +57,8 @@ type serveCommand struct {
 	RequestTimeout time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503 (default: ${default})."`
 	Readers        int           `env:"NOVELGATE_READERS" default:"8" placeholder:"N" help:"Answers for readers (pages, their JSON, the ledger) that are made at the same time; other readers wait, and get 503 after --request-timeout (default: ${default})."`
 	Connections    int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen; others wait to be accepted (default: ${default})."`
+	Console        bool          `env:"NOVELGATE_CONSOLE" default:"true" negatable:"" help:"Serve the console of staff and auditors, at /console."`
+	ConsoleOn      string        `env:"NOVELGATE_CONSOLE_ON" default:"public" enum:"public,ops" placeholder:"LISTENER" help:"Where the console is: public, at --listen, or ops, at --ops-listen (default: ${default})."`
 	Webhooks       webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
 	AllowUnsafeDurability bool `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
@@ -119,6 +122,7 @@ type shared struct {
 	kit       *web.Kit
 	addresses web.Addresses
 	tracer    trace.Tracer // of batches; nil: none
+	opsAPIs   []registrar  // besides those that every service has
 	draining  atomic.Bool  // requests are completed, and no new ones are accepted
 }
 
@@ -342,11 +346,38 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		},
 		&staff.API{Kit: s.kit, Staff: staffUsers, Pool: pool},
 		&history.API{Kit: s.kit, DB: s.pools.History, Wake: s.wake, Draining: s.draining.Load, Staff: staffUsers})
-	return parts, api, nil
+	if c.Console {
+		err = c.addConsole(s, router, keys, prefix)
+	}
+	return parts, api, err
 }
 
+// addConsole adds the console to one of the listeners.
+func (c *serveCommand) addConsole(s *shared, router *mux.Router, keys *auth.Keys, prefix *url.URL) error {
+	config := console.Config{
+		Kit: s.kit, Keys: keys, Pool: s.pools.General, Access: s.pools.Access, History: s.pools.History,
+		Addresses: s.addresses, Metrics: registered(s.metrics, console.NewMetrics()),
+	}
+	if c.ConsoleOn == "public" {
+		config.Base, config.Origins = s.addresses.Base(), []string{prefix.Scheme + "://" + prefix.Host}
+	}
+	made, err := console.New(config)
+	switch {
+	case err != nil:
+		return fmt.Errorf("console: %w", err)
+	case c.ConsoleOn == "public":
+		register(router, made)
+	default:
+		s.opsAPIs = append(s.opsAPIs, made)
+	}
+	return nil
+}
+
+// registrar has routes.
+type registrar interface{ Register(router *mux.Router) }
+
 // register adds the routes of APIs.
-func register(router *mux.Router, apis ...interface{ Register(router *mux.Router) }) {
+func register(router *mux.Router, apis ...registrar) {
 	for _, api := range apis {
 		api.Register(router)
 	}

@@ -118,7 +118,7 @@ func (s *shared) operations(listener net.Listener, health *readapi.Health) part 
 	router := mux.NewRouter()
 	withProjections := *health
 	withProjections.Projections = func(ctx context.Context) (any, error) { return projections.List(ctx, s.pools.General) }
-	withProjections.Register(router)
+	register(router, append(s.opsAPIs, &withProjections)...)
 	router.Handle("/metrics",
 		promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{Registry: s.metrics, EnableOpenMetrics: true}))
 	// Without cmdline: a command line may have the password of the database.

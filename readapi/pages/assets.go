@@ -60,6 +60,9 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// Style returns the style sheet of the pages.
+func Style() []byte { return assets["style.css"].content() }
+
 // MaxLogo is the maximum size of a logo, in bytes.
 const MaxLogo = 256 << 10
 

@@ -49,7 +49,7 @@ const feedEntries = 20
 // feed returns the feed of a page. The entries begin with the newest one.
 func (p *Pages) feed(title, page, self string, latest []readapi.PostOnNovel) atomFeed {
 	f := atomFeed{
-		ID: page, Title: withoutBidi(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339),
+		ID: page, Title: WithoutBidi(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339),
 		Links: []atomLink{{"alternate", page}, {"self", self}},
 	}
 	for i := range latest {
@@ -59,7 +59,7 @@ func (p *Pages) feed(title, page, self string, latest []readapi.PostOnNovel) ato
 			on += ", " + chapterName(string(post.Chapter))
 		}
 		f.Entries = append(f.Entries, atomEntry{
-			ID: "urn:uuid:" + post.ID.String(), Title: withoutBidi(nameOf(post) + " on " + on),
+			ID: "urn:uuid:" + post.ID.String(), Title: WithoutBidi(nameOf(post) + " on " + on),
 			Updated: post.WrittenAt.UTC().Format(time.RFC3339), Author: nameOf(post), Content: string(post.Content),
 			Link: atomLink{"alternate", p.Reader.Addresses.Post(slug, post.ID)},
 		})
@@ -162,7 +162,7 @@ func xmlOf(contentType string, read func(ctx context.Context, r *http.Request) (
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", contentType, err)
 		}
-		return withoutControls(append([]byte(xml.Header), encoded...)), nil
+		return WithoutControls(append([]byte(xml.Header), encoded...)), nil
 	}
 }
 

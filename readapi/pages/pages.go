@@ -256,7 +256,7 @@ var templates = func() map[string]*template.Template {
 
 // render returns a page.
 func (p *Pages) render(d *document) ([]byte, error) {
-	d.Title, d.Description = withoutBidi(d.Title), withoutBidi(d.Description)
+	d.Title, d.Description = WithoutBidi(d.Title), WithoutBidi(d.Description)
 	d.Site = p.Site
 	d.Site.Name = p.siteName()
 	d.NoIndex = d.NoIndex || p.Site.Sandbox
@@ -271,7 +271,7 @@ func (p *Pages) render(d *document) ([]byte, error) {
 	if err := templates[d.Template].Execute(&page, d); err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Template, err)
 	}
-	return withoutControls(page.Bytes()), nil
+	return WithoutControls(page.Bytes()), nil
 }
 
 func (p *Pages) siteName() string { return cmp.Or(p.Site.Name, "Novelgate") }

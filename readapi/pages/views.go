@@ -232,9 +232,9 @@ func address(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// withoutControls replaces controls and noncharacters in the texts of partners by U+FFFD, so that a page has only
+// WithoutControls replaces controls and noncharacters in the texts of partners by U+FFFD, so that a page has only
 // characters that HTML and XML 1.0 allow. It takes 0.05 ms for a page of 40 kB.
-func withoutControls(page []byte) []byte {
+func WithoutControls(page []byte) []byte {
 	if bytes.ContainsFunc(page, forbidden) {
 		return bytes.Map(func(r rune) rune {
 			if forbidden(r) {
@@ -256,9 +256,9 @@ func forbidden(r rune) bool {
 	return r >= '\ufdd0' && (r <= '\ufdef' || r&0xfffe == 0xfffe)
 }
 
-// withoutBidi removes the controls that change the direction of text. It is for places without markup that isolates the
+// WithoutBidi removes the controls that change the direction of text. It is for places without markup that isolates the
 // text, such as the title of a window or a link preview.
-func withoutBidi(text string) string {
+func WithoutBidi(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
 			return -1
