@@ -82,9 +82,9 @@ type eventsList struct {
 	StreamType  string     `placeholder:"TYPE" help:"Of this kind of aggregate: novel, thread, post, author, integration, person, projection."`
 	Type        string     `placeholder:"TYPE" help:"Of this type, such as novel.created.v1."`
 	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, in its stream, about its authors, or by staff about its novels and comments."`
-	Actor       string     `placeholder:"ACTOR" help:"By this actor, such as staff:ada, or with this name."`
+	Actor       string     `placeholder:"ACTOR" help:"By staff or an integration with this name, or by this actor, such as staff:cli:root."`
 	Novel       string     `placeholder:"ID|TITLE" help:"Of this novel, of its thread and of its comments."`
-	Day         string     `placeholder:"DAY" help:"Recorded on this day (UTC), such as 2026-01-31."`
+	Day         string     `placeholder:"DAY" help:"Recorded on this day (UTC): today, yesterday, or such as 2026-01-31."`
 	From        *instant   `placeholder:"TIME" help:"Recorded at this time (RFC 3339) or later."`
 	To          *instant   `placeholder:"TIME" help:"Recorded before this time."`
 	Correlation string     `placeholder:"ID" help:"With this correlation or request id."`
@@ -139,7 +139,26 @@ func findID(ctx context.Context, s staffService, kind, name string) (uuid.NullUU
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
+// resolveDay replaces today and yesterday, and refuses what is no day.
+func (c *eventsList) resolveDay(now time.Time) error {
+	switch c.Day {
+	case "":
+		return nil
+	case "today":
+		c.Day = now.UTC().Format(time.DateOnly)
+	case "yesterday":
+		c.Day = now.UTC().AddDate(0, 0, -1).Format(time.DateOnly)
+	}
+	if _, err := time.Parse(time.DateOnly, c.Day); err != nil || c.From != nil || c.To != nil {
+		return errors.New("--day: must be a day such as 2026-01-31, today or yesterday, without --from and --to")
+	}
+	return nil
+}
+
 func (c *eventsList) run(ctx context.Context, env *environment) error {
+	if err := c.resolveDay(env.now()); err != nil {
+		return err
+	}
 	parameters := map[string]string{
 		"after": textOf(c.After), "before": textOf(c.Before), "stream": textOf(c.Stream), "stream-type": c.StreamType,
 		"type": c.Type, "integration": c.Integration, "novel": c.Novel, "from": textOf(c.From), "to": textOf(c.To),

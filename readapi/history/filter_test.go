@@ -169,6 +169,10 @@ func TestNamedFilters(t *testing.T) {
 VALUES ($1, 'Fan Site', 'fan site', true, true, true, true, 60, 60, 60, false, now())`, id)
 	testdb.Exec(t, pool, `INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
 VALUES ('emma', $1, 'emma', 'Emma', 'approved', 1, '{}')`, novel)
+	for _, name := range []string{"Ada", "ada", "Grace"} {
+		testdb.Exec(t, pool, `INSERT INTO person_keys (key_id, key_hash, prefix, person_id, role, name, issued_at)
+VALUES (gen_random_uuid(), sha256($1::text::bytea), 'ngs_', gen_random_uuid(), 'staff', $1, now())`, name)
+	}
 	valid := func(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: true} }
 	day, next := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -186,7 +190,13 @@ VALUES ('emma', $1, 'emma', 'Emma', 'approved', 1, '{}')`, novel)
 		{history.Named{Novel: "Nothing"}, history.Filter{}, "novel"},
 		{history.Named{Actor: "staff:ada"}, history.Filter{Actor: "staff:ada"}, ""},
 		{history.Named{Actor: "ada"}, history.Filter{Actor: "staff:ada"}, ""},
-		{history.Named{Actor: "fan site"}, history.Filter{Actor: "staff:fan site", ActorID: valid(id)}, ""},
+		{history.Named{Actor: "Ada"}, history.Filter{Actor: "staff:Ada"}, ""},
+		{history.Named{Actor: "GRACE"}, history.Filter{Actor: "staff:Grace"}, ""},
+		{history.Named{Actor: "staff:grace"}, history.Filter{Actor: "staff:Grace"}, ""},
+		{history.Named{Actor: "staff:cli:root"}, history.Filter{Actor: "staff:cli:root"}, ""},
+		{history.Named{Actor: "Nobody"}, history.Filter{}, "actor"},
+		{history.Named{Actor: "staff:Nobody"}, history.Filter{}, "actor"},
+		{history.Named{Actor: "fan site"}, history.Filter{ActorID: valid(id)}, ""},
 		{history.Named{Actor: "integration:" + id.String()}, history.Filter{ActorID: valid(id)}, ""},
 		{history.Named{Actor: "integration:Nobody"}, history.Filter{}, "actor"},
 		{history.Named{Day: "2026-11-28"}, history.Filter{From: &day, To: &next}, ""},

@@ -48,13 +48,20 @@ func (n Named) Resolve(ctx context.Context, db database.Querier, f *Filter) (err
 		if f.ActorID, err = n.id(ctx, db, "actor", name, integrationSQL); err != nil {
 			return err
 		}
-	case n.Actor == "", strings.Contains(n.Actor, ":"):
+	case n.Actor == "", strings.HasPrefix(n.Actor, staffPrefix+"cli:"):
 		f.Actor = n.Actor
 	default: // both, if staff and an integration have the name
-		f.Actor = "staff:" + n.Actor
-		var none *UnknownError
-		if f.ActorID, err = n.id(ctx, db, "actor", n.Actor, integrationSQL); err != nil && !errors.As(err, &none) {
+		if f.Actor, err = staffActor(ctx, db, n.Actor); err != nil {
 			return err
+		}
+		var none *UnknownError
+		f.ActorID, err = n.id(ctx, db, "actor", n.Actor, integrationSQL)
+		switch {
+		case err != nil && !errors.As(err, &none):
+			return err
+		case err != nil && f.Actor == "":
+			return &UnknownError{"actor", fmt.Sprintf("no staff and no integration has the name %q; who works on the database "+
+				"without a key is staff:cli:USER", n.Actor)}
 		}
 	}
 	if n.Day == "" {
@@ -66,6 +73,22 @@ func (n Named) Resolve(ctx context.Context, db database.Querier, f *Filter) (err
 	}
 	f.From, f.To = &day, new(day.AddDate(0, 0, 1))
 	return nil
+}
+
+const staffPrefix = "staff:"
+
+// staffActor returns the actor that staff with a name are in events, in the spelling of their key; "" for none. A name
+// that differs only in case matches if no other does.
+func staffActor(ctx context.Context, db database.Querier, name string) (actor string, err error) {
+	name = strings.TrimPrefix(name, staffPrefix)
+	known, err := database.Collect(ctx, db, "names of staff", pgx.RowTo[string],
+		`SELECT DISTINCT name FROM person_keys WHERE role = 'staff'`)
+	for _, one := range known {
+		if one == name || actor == "" && title.Fold(one) == title.Fold(name) {
+			actor = staffPrefix + one
+		}
+	}
+	return actor, err
 }
 
 // id returns the id that a parameter is or names. sql finds it by its folded name.
