@@ -128,6 +128,10 @@ func (a AuthorArg) name(ctx context.Context, s staffService) (staff.AuthorName, 
 func shownAuthor(a staff.Author, err error) (result, error) {
 	return result{a, func(env *environment) {
 		authorColumns.print(env, a)
+		if a.FirstSeenAt == nil {
+			fmt.Fprintln(env.stderr, "No comment of this author is known. If there should be one, compare the identifier with "+
+				"`novelgate author list`, which also shows names.")
+		}
 		printHistory(env, a.History)
 	}}, err
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
@@ -213,6 +214,8 @@ func (p *eventPrinter) end(err error) error {
 		fmt.Fprintln(p.env.stdout, "[]")
 	case err == nil && p.env.json:
 		fmt.Fprintln(p.env.stdout, "]")
+	case err == nil && p.rows == 0:
+		p.env.tellNone()
 	}
 	if err == nil && p.more {
 		fmt.Fprintf(p.env.stderr, "Only the first %d; --limit shows more, and %s %d continues.\n", p.limit, p.continues,
@@ -269,15 +272,7 @@ func doEach(ctx context.Context, pool *pgxpool.Pool, list []history.Event, do do
 // or nil.
 func printEvent(env *environment, e *history.Event, called staff.Names, text []byte, first bool) error {
 	if !env.json {
-		about := cmp.Or(called[e.StreamID], called[history.AuthorsIntegration(e.Data)])
-		_, err := fmt.Fprintln(env.stdout, strings.Join([]string{
-			fmt.Sprintf("%8d", e.LogIndex), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
-			fmt.Sprintf("%-34s", printable(e.Type)),
-			printable(named(about, e.StreamType+"/"+e.StreamID.String()+"/"+strconv.Itoa(e.StreamVersion))),
-			printable(named(called[names.Integration(e.Metadata.Actor)], e.Metadata.Actor)),
-			printable(e.ID), printable(title.Clip(events.Summary(e.Type, e.Data), 200)),
-		}, "  "))
-		return err
+		return printEventText(env, e, called)
 	}
 	before := ",\n "
 	if first {
@@ -292,6 +287,35 @@ func printEvent(env *environment, e *history.Event, called staff.Names, text []b
 	}
 	return err
 }
+
+// printEventText prints an event as a line of text, on a terminal that is too narrow as several. It shows names in
+// place of ids where they identify as well; --json has all ids.
+func printEventText(env *environment, e *history.Event, called staff.Names) error {
+	about := cmp.Or(called[e.StreamID], called[history.AuthorsIntegration(e.Data)])
+	if id := e.StreamType + "/" + e.StreamID.String(); about == "" || nameless[e.StreamType] {
+		about = named(about, id)
+	}
+	head := fmt.Sprintf("%8d  %s  %-33s", e.LogIndex, formatTime(&e.RecordedAt), printable(e.Type))
+	tail := about + ", by " + cmp.Or(called[names.Integration(e.Metadata.Actor)], e.Metadata.Actor)
+	if names.Integration(e.Metadata.Actor) != uuid.Nil {
+		tail += " (key " + e.ID + ")"
+	}
+	if summary := events.Summary(e.Type, e.Data); summary != "" {
+		tail += ": " + title.Clip(summary, 200)
+	}
+	tail = printable(tail)
+	if whole := head + "  " + tail; env.width == 0 || utf8.RuneCountInString(whole) <= env.width {
+		_, err := fmt.Fprintln(env.stdout, whole)
+		return err
+	}
+	const indent = "\n          "
+	_, err := fmt.Fprintln(env.stdout,
+		strings.TrimRight(head, " ")+indent+strings.Join(wrap(tail, env.width-len(indent)+1), indent))
+	return err
+}
+
+// nameless are the streams whose name is that of what they belong to.
+var nameless = map[string]bool{events.PostStream: true, events.AuthorStream: true}
 
 type eventsShow struct {
 	StaffFlags
@@ -337,10 +361,10 @@ type eventsAccessLog struct {
 }
 
 var accessColumns = columns[history.AccessEntry]{
-	[]any{"BEGAN", "ROLE", "NAME", "READ", "PARAMETERS", "ROWS", "REQUEST"},
+	[]any{"BEGAN", "ROLE", "NAME", "ROWS", "READ", "PARAMETERS"},
 	func(e history.AccessEntry) []any {
 		return []any{
-			formatTime(&e.BeganAt), e.Role, e.Name, e.Route, string(e.Parameters), orDash(e.RowsReturned), e.RequestID,
+			formatTime(&e.BeganAt), e.Role, e.Name, orDash(e.RowsReturned), e.Route, string(e.Parameters),
 		}
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"os"
 	"os/user"
 	"strings"
 
@@ -64,6 +65,9 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 // pool opens the database until the command ends.
 func (e *environment) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	url, err := e.database.url(ctx)
+	if errors.Is(err, pgserver.ErrNotRunning) && e.service.URL == "" && os.Getenv("NOVELGATE_URL") != "" {
+		err = fmt.Errorf("%w. NOVELGATE_URL does not help: this works on the database", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -110,23 +110,23 @@ func capabilities(on, off []string) map[principal.Capability]bool {
 }
 
 var integrationColumns = columns[staff.Integration]{
-	[]any{
-		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "LINES/MIN", "REVIEW", "CREATED",
-	},
+	[]any{"NAME", "ENABLED", "REVIEW", "POSTS/MIN", "NOVELS/MIN", "LINES/MIN", "CAPABILITIES"},
 	func(i staff.Integration) []any {
 		return []any{
-			i.ID, i.Name, yesNo(i.Enabled), strings.Join(i.Capabilities, ","), i.PostsPerMinute, i.NovelsPerMinute,
-			i.LinesPerMinute, yesNo(i.Review), formatTime(&i.CreatedAt),
+			i.Name, yesNo(i.Enabled), yesNo(i.Review), i.PostsPerMinute, i.NovelsPerMinute, i.LinesPerMinute,
+			strings.Join(i.Capabilities, ", "),
 		}
 	},
 }
 
 var refusalColumns = columns[refusals.Refusal]{
-	[]any{"REFUSED", "OPERATION", "IDEMPOTENCY-KEY", "CODE", "FIELD", "DETAIL", "REQUEST"},
+	[]any{"REFUSED", "OPERATION", "IDEMPOTENCY-KEY", "CODE", "DETAIL"},
 	func(r refusals.Refusal) []any {
-		return []any{
-			formatTime(&r.RefusedAt), r.Operation, orDash(r.IdempotencyKey), r.Code, orDash(r.Field), r.Detail, r.RequestID,
+		detail := r.Detail
+		if r.Field != nil {
+			detail = *r.Field + ": " + detail
 		}
+		return []any{formatTime(&r.RefusedAt), r.Operation, orDash(r.IdempotencyKey), r.Code, detail}
 	},
 }
 
@@ -147,6 +147,7 @@ func (c *integrationCommand) run(ctx context.Context, env *environment) error {
 		case "show":
 			i, err := s.IntegrationWithHistory(ctx, c.Show.Integration)
 			return result{i, func(env *environment) {
+				env.table([]any{"integration", i.ID}, []any{"created", formatTime(&i.CreatedAt)})
 				integrationColumns.print(env, i)
 				printHistory(env, i.History)
 			}}, err

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/internal/auth"
 )
@@ -63,7 +61,7 @@ func (l *lifetime) UnmarshalText(text []byte) error {
 
 type keyRotate struct {
 	StaffFlags
-	KeyID   uuid.UUID     `arg:"" help:"Id of the key, as list shows it."`
+	Key     string        `arg:"" help:"Its prefix, as list shows it, its integration if that has one valid key, or its id."`
 	Overlap time.Duration `default:"24h" help:"How long the old key stays valid."`
 }
 
@@ -74,25 +72,28 @@ func (*keyRotate) Help() string {
 
 type keyRevoke struct {
 	StaffFlags
-	KeyID uuid.UUID `arg:"" help:"Id of the key, as list shows it."`
+	Key string `arg:"" help:"Its prefix, as list shows it, its owner if they have one valid key, or its id."`
 	OptionalReason
 }
 
-var keyColumns = columns[staff.Key]{
-	[]any{"KEY", "INTEGRATION", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"},
-	func(k staff.Key) []any {
-		return []any{
-			k.ID, k.IntegrationID, k.Prefix + "…", formatTime(&k.CreatedAt), formatTime(k.ExpiresAt), formatTime(k.RevokedAt),
-			formatTime(k.LastUsedAt),
-		}
-	},
+// keyColumns returns the columns of keys of integrations, which owners names.
+func keyColumns(owners map[uuid.UUID]string) columns[staff.Key] {
+	return columns[staff.Key]{
+		[]any{"KEY", "INTEGRATION", "CREATED", "EXPIRES", "REVOKED", "LAST USED"},
+		func(k staff.Key) []any {
+			return []any{
+				k.Prefix + "…", owners[k.IntegrationID], formatTime(&k.CreatedAt), formatTime(k.ExpiresAt),
+				formatTime(k.RevokedAt), formatTime(k.LastUsedAt),
+			}
+		},
+	}
 }
 
 var userKeyColumns = columns[staff.UserKey]{
-	[]any{"KEY", "NAME", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"},
+	[]any{"KEY", "NAME", "CREATED", "EXPIRES", "REVOKED", "LAST USED"},
 	func(k staff.UserKey) []any {
 		return []any{
-			k.ID, k.Name, k.Prefix + "…", formatTime(&k.CreatedAt), formatTime(k.ExpiresAt), formatTime(k.RevokedAt),
+			k.Prefix + "…", k.Name, formatTime(&k.CreatedAt), formatTime(k.ExpiresAt), formatTime(k.RevokedAt),
 			formatTime(k.LastUsedAt),
 		}
 	},
@@ -108,15 +109,33 @@ func (c *keyCommand) run(ctx context.Context, env *environment) error {
 			}
 			return issuedKey(s.IssueKey(ctx, i.ID, time.Duration(c.Issue.ExpiresIn)))
 		case "rotate":
-			return issuedKey(s.RotateKey(ctx, c.Rotate.KeyID, c.Rotate.Overlap))
+			id, err := keyID(ctx, s, c.Rotate.Key, env.now())
+			if err != nil {
+				return result{}, err
+			}
+			return issuedKey(s.RotateKey(ctx, id, c.Rotate.Overlap))
 		case "revoke":
-			return keyColumns.one(s.RevokeKey(ctx, c.Revoke.KeyID, c.Revoke.Reason))
+			id, err := keyID(ctx, s, c.Revoke.Key, env.now())
+			if err != nil {
+				return result{}, err
+			}
+			key, err := s.RevokeKey(ctx, id, c.Revoke.Reason)
+			if err != nil {
+				return result{}, err
+			}
+			owners, err := integrationNames(ctx, s)
+			return keyColumns(owners).one(key, err)
 		default: // list
 			id, err := integrationOrAll(ctx, s, c.List.Integration)
 			if err != nil {
 				return result{}, err
 			}
-			return keyColumns.list(s.ListKeys(ctx, id, uuid.Nil, 0))
+			list, err := s.ListKeys(ctx, id, uuid.Nil, 0)
+			if err != nil {
+				return result{}, err
+			}
+			owners, err := integrationNames(ctx, s)
+			return keyColumns(owners).list(list, err)
 		}
 	})
 }
@@ -133,10 +152,11 @@ func (c *staffUserCommand) run(ctx context.Context, env *environment) error {
 	if env.verb == "list" || err != nil {
 		return env.show(userKeyColumns.list(list, err))
 	}
-	if !slices.ContainsFunc(list, func(k staff.UserKey) bool { return k.ID == c.Revoke.KeyID }) {
-		return fmt.Errorf("%w of role %s", principal.ErrKeyNotFound, env.noun)
+	id, err := userKeyID(c.Revoke.Key, list, env.now())
+	if err != nil {
+		return env.advise(ctx, s, err)
 	}
-	return env.show(userKeyColumns.one(s.RevokeUserKey(ctx, c.Revoke.KeyID, c.Revoke.Reason)))
+	return env.show(userKeyColumns.one(s.RevokeUserKey(ctx, id, c.Revoke.Reason)))
 }
 
 // integrationOrAll returns the id of an integration, given its id or name; uuid.Nil, which stands for all, without it.

@@ -60,7 +60,7 @@ type program struct {
 // failed, 80 for a wrong command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
-	env := &environment{stdout: &output{Writer: stdout}, stderr: stderr, now: time.Now}
+	env := &environment{stdout: &output{Writer: stdout}, stderr: stderr, width: terminalWidth(stdout), now: time.Now}
 	parser, err := kong.New(&program{},
 		kong.Name("novelgate"),
 		kong.Description("Imports novels and reader comments from partner platforms into a host platform."),
@@ -131,6 +131,7 @@ func commandOf(node *kong.Node) command {
 type environment struct {
 	stdout     *output
 	stderr     io.Writer
+	width      int // of the terminal that standard output is; 0: none
 	now        func() time.Time
 	noun, verb string        // words of the command, such as author and block, for types that several commands share
 	database   DatabaseFlags // of the command

@@ -305,3 +305,90 @@ func TestReplaceFile(t *testing.T) {
 		t.Errorf("a full device: %v", err)
 	}
 }
+
+// TestTable: a terminal gets the last column wrapped into what the others leave; a pipe gets a line for each row.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	rows := [][]any{{"KEY", "DETAIL"}, {"comment-1", "must be a number, not a text"}, {"comment-2", "short"}}
+	for width, want := range map[int]string{
+		0: "KEY        DETAIL\ncomment-1  must be a number, not a text\ncomment-2  short\n",
+		34: "KEY        DETAIL\ncomment-1  must be a number, not a\n           text\n" +
+			"comment-2  short\n",
+	} {
+		var out strings.Builder
+		(&environment{stdout: &output{Writer: &out}, width: width}).table(rows...)
+		if out.String() != want {
+			t.Errorf("%d columns:\n%s\nwant\n%s", width, &out, want)
+		}
+	}
+}
+
+// TestFindKey: a key is named by its prefix or by the owner of one usable key; a name that fits several is refused with
+// all of them, and never guessed.
+func TestFindKey(t *testing.T) {
+	t.Parallel()
+	id := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New()}
+	keys := []namedKey{
+		{id[0], "ngp_aaaa", "Fan Site", false},
+		{id[1], "ngp_bbbb", "Fan Site", true},
+		{id[2], "ngp_cccc", "Reader", true},
+		{id[3], "ngp_dddd", "Reader", true},
+		{id[4], "ngp_dddd", "Other", true},
+	}
+	for name, want := range map[string]struct {
+		id  uuid.UUID
+		err string
+	}{
+		"ngp_aaaa": {id: id[0]}, "ngp_bbbb…": {id: id[1]}, "fan  SITE": {id: id[1]},
+		"Reader":   {err: `"Reader" is ambiguous: name one of ngp_cccc… (` + id[2].String() + `), ngp_dddd…`},
+		"ngp_dddd": {err: "ambiguous"}, "ngp_": {err: "no such key"}, "": {err: "no such key"},
+	} {
+		got, err := findKey(name, keys)
+		if got != want.id || (err == nil) != (want.err == "") || err != nil && !strings.Contains(err.Error(), want.err) {
+			t.Errorf("%q: %s, %v; want %s, %q", name, got, err, want.id, want.err)
+		}
+	}
+}
+
+// TestReadIDs: ids come as words, as URLs, or in the first column of the table of post list, in which partners write
+// the rest.
+func TestReadIDs(t *testing.T) {
+	t.Parallel()
+	one, two := uuid.New(), uuid.New()
+	table := "POST  STATE  RECEIVED, BY, ON, TEXT\n" + one.String() + "  hidden, reports: 2  " + two.String() + "\n"
+	for text, want := range map[string][]uuid.UUID{
+		one.String() + " " + two.String() + "\n\n" + one.String():    {one, two, one},
+		"https://n.example/novels/x/discussion?post=" + one.String(): {one},
+		table: {one},
+		one.String() + " nonsense " + two.String(): nil,
+		"POSTS": nil,
+	} {
+		got, err := readIDs(strings.NewReader(text))
+		if !slices.Equal(got, want) || (err != nil) != (want == nil) {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+}
+
+// TestTypedDatabase: a database that is typed wins over NOVELGATE_URL, and both typed are refused. A command that has
+// no
+// --url says that the variable does not help.
+func TestTypedDatabase(t *testing.T) {
+	t.Setenv("NOVELGATE_URL", "http://127.0.0.1:1")
+	t.Setenv("NOVELGATE_KEY", "")
+	t.Setenv("NOVELGATE_DATABASE_URL", "")
+	t.Setenv("DATABASE_URL", "")
+	empty := t.TempDir()
+	for command, want := range map[string]string{
+		"novel list":                                              "--url or NOVELGATE_URL needs a staff key",
+		"novel list --data-dir " + empty:                          "PostgreSQL is not running",
+		"events list --data-dir " + empty:                         "PostgreSQL is not running",
+		"doctor --data-dir " + empty:                              "NOVELGATE_URL does not help",
+		"novel list --database-url wrong:":                        "database URL",
+		"novel list --url http://127.0.0.1:1 --data-dir " + empty: "--url excludes --database-url and --data-dir",
+	} {
+		if _, stderr, code := runHere(strings.Fields(command)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, want %q:\n%s", command, code, want, stderr)
+		}
+	}
+}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/request"
@@ -95,9 +97,15 @@ func (f FieldFlags) fields() (novel.Fields, error) {
 	}, err
 }
 
-var novelColumns = columns[staff.Novel]{
-	[]any{"NOVEL", "STATE", "OWNER", "TITLE"},
-	func(n staff.Novel) []any { return []any{n.NovelID, n.State, n.Owner, n.Title} },
+// novelColumns returns the columns of novels. owners names the integrations; host and none are names themselves.
+func novelColumns(owners map[uuid.UUID]string) columns[staff.Novel] {
+	return columns[staff.Novel]{
+		[]any{"STATE", "OWNER", "TITLE"},
+		func(n staff.Novel) []any {
+			id, _ := uuid.Parse(n.Owner) // uuid.Nil has no name
+			return []any{n.State, cmp.Or(owners[id], n.Owner), n.Title}
+		},
+	}
 }
 
 func (c *novelCommand) run(ctx context.Context, env *environment) error {
@@ -108,7 +116,7 @@ func (c *novelCommand) run(ctx context.Context, env *environment) error {
 			if err != nil {
 				return result{}, err
 			}
-			return shownNovel(s.PublishNovel(ctx, c.Publish.Title, fields, c.Publish.Reason))
+			return shownNovel(ctx, s)(s.PublishNovel(ctx, c.Publish.Title, fields, c.Publish.Reason))
 		case "edit":
 			fields, err := c.Edit.fields()
 			if err != nil {
@@ -118,17 +126,17 @@ func (c *novelCommand) run(ctx context.Context, env *environment) error {
 			if err != nil {
 				return result{}, err
 			}
-			return shownNovel(s.EditNovel(ctx, found.NovelID, fields, c.Edit.Reason))
+			return shownNovel(ctx, s)(s.EditNovel(ctx, found.NovelID, fields, c.Edit.Reason))
 		case "approve":
-			return shownNovel(s.ApproveNovel(ctx, c.Approve.Title, c.Approve.Reason))
+			return shownNovel(ctx, s)(s.ApproveNovel(ctx, c.Approve.Title, c.Approve.Reason))
 		case "reject":
-			return shownNovel(s.RejectNovel(ctx, c.Reject.Title, c.Reject.Reason))
+			return shownNovel(ctx, s)(s.RejectNovel(ctx, c.Reject.Title, c.Reject.Reason))
 		case "show":
 			found, err := s.Novel(ctx, c.Show.Title)
 			if err != nil {
 				return result{}, err
 			}
-			return shownNovel(s.NovelWithHistory(ctx, found.NovelID))
+			return shownNovel(ctx, s)(s.NovelWithHistory(ctx, found.NovelID))
 		default: // list
 			filter := staff.NovelFilter{
 				State: novel.State(textOf(c.List.State)), Owner: c.List.Owner, Text: c.List.Text, Limit: c.List.Limit.readLimit(),
@@ -141,26 +149,40 @@ func (c *novelCommand) run(ctx context.Context, env *environment) error {
 				filter.Owner = owner.ID.String()
 			}
 			list, err := s.ListNovels(ctx, filter)
-			return novelColumns.list(within(env, c.List.Limit, list), err)
+			if err != nil {
+				return result{}, err
+			}
+			owners, err := integrationNames(ctx, s)
+			return novelColumns(owners).list(within(env, c.List.Limit, list), err)
 		}
 	})
 }
 
-func shownNovel(n staff.Novel, err error) (result, error) {
-	return result{n, func(env *environment) {
-		env.table(
-			[]any{"title", n.Title},
-			[]any{"novel", n.NovelID},
-			[]any{"state", n.State},
-			[]any{"owner", named(n.OwnerName, n.Owner)},
-			[]any{"slug", n.Slug},
-			[]any{"author", n.Author},
-			[]any{"language", n.Language},
-			[]any{"status", n.ReadingStatus},
-			[]any{"genres", strings.Join(n.Genres, ", ")},
-			[]any{"cover", n.CoverURL},
-			[]any{"synopsis", title.Clip(n.Synopsis, 200)},
-		)
-		printHistory(env, n.History)
-	}}, err
+// shownNovel returns a function that shows a novel with the name of its owner.
+func shownNovel(ctx context.Context, s staffService) func(n staff.Novel, err error) (result, error) {
+	return func(n staff.Novel, err error) (result, error) {
+		if id, isID := uuid.Parse(n.Owner); err == nil && isID == nil && n.OwnerName == "" {
+			if owner, err := s.Integration(ctx, id.String()); err == nil {
+				n.OwnerName = owner.Name
+			}
+		}
+		return result{n, func(env *environment) { printNovel(env, n) }}, err
+	}
+}
+
+func printNovel(env *environment, n staff.Novel) {
+	env.table(
+		[]any{"title", n.Title},
+		[]any{"novel", n.NovelID},
+		[]any{"state", n.State},
+		[]any{"owner", named(n.OwnerName, n.Owner)},
+		[]any{"slug", n.Slug},
+		[]any{"author", n.Author},
+		[]any{"language", n.Language},
+		[]any{"status", n.ReadingStatus},
+		[]any{"genres", strings.Join(n.Genres, ", ")},
+		[]any{"cover", n.CoverURL},
+		[]any{"synopsis", title.Clip(n.Synopsis, 200)},
+	)
+	printHistory(env, n.History)
 }

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -83,19 +84,60 @@ func (e *environment) show(r result, err error) error {
 	return e.stdout.err
 }
 
-// table writes rows in aligned columns.
+// table writes rows in aligned columns. On a terminal it wraps the last column.
 func (e *environment) table(rows ...[]any) {
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(e.stdout, 0, 0, gap, ' ', 0)
+	room := e.lastColumn(rows)
 	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, printable(fmt.Sprint(cell)))
+		last := len(row) - 1
+		for _, cell := range row[:last] {
+			fmt.Fprint(w, printable(fmt.Sprint(cell)), "\t")
 		}
-		fmt.Fprintln(w)
+		text := printable(fmt.Sprint(row[last]))
+		if room > 0 && utf8.RuneCountInString(text) > room {
+			text = strings.Join(wrap(text, room), "\n"+strings.Repeat("\t", last))
+		}
+		fmt.Fprintln(w, text)
 	}
 	w.Flush() //nolint:errcheck // e.stdout keeps the error
+}
+
+// gap is the number of blanks between two columns.
+const gap = 2
+
+// lastColumn returns the width that a terminal has for the last column of a table; 0 without a terminal.
+func (e *environment) lastColumn(rows [][]any) int {
+	if e.width == 0 {
+		return 0
+	}
+	const least = 20
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row[:len(row)-1] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], gap+utf8.RuneCountInString(printable(fmt.Sprint(cell))))
+		}
+	}
+	room := e.width
+	for _, width := range widths {
+		room -= width
+	}
+	return max(room, least)
+}
+
+// terminalWidth returns the number of columns of a stream that is a terminal, otherwise 0.
+func terminalWidth(stream any) int {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // columns is a text table of items: a heading, and a row for each item.
@@ -109,8 +151,17 @@ func (c columns[T]) one(item T, err error) (result, error) {
 }
 
 func (c columns[T]) list(list []T, err error) (result, error) {
-	return result{list, func(e *environment) { c.print(e, list...) }}, err
+	return result{list, func(e *environment) {
+		if len(list) == 0 {
+			e.tellNone()
+			return
+		}
+		c.print(e, list...)
+	}}, err
 }
+
+// tellNone says on standard error that a list is empty, which a heading alone would leave open.
+func (e *environment) tellNone() { fmt.Fprintln(e.stderr, "Nothing matches.") }
 
 func (c columns[T]) print(e *environment, list ...T) {
 	rows := [][]any{c.heading}

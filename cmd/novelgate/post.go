@@ -2,11 +2,14 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,54 +82,51 @@ func (c *postList) filter(ctx context.Context, s staffService) (staff.PostFilter
 }
 
 var postColumns = columns[staff.ListedPost]{
-	[]any{"POST", "RECEIVED", "STATE", "REPORTS", "PARTNER", "NOVEL", "USERNAME", "CONTENT"},
+	[]any{"POST", "STATE", "RECEIVED, BY, ON, TEXT"},
 	func(p staff.ListedPost) []any {
-		state, name, content, reports := string(p.State), "-", "-", 0
+		state, author, content, reports := string(p.State), "an erased author", "", 0
 		if p.Withdrawn {
-			state = string(post.Gone)
+			state, author = string(post.Gone), "a withdrawn comment"
 		}
 		for _, readers := range p.Reports {
 			reports += readers
 		}
+		if reports > 0 {
+			state += fmt.Sprintf(", reports: %d", reports)
+		}
 		if p.Author != nil {
-			name, content = p.Author.Username, title.Clip(*p.Content, 60)
+			author, content = named(p.Author.Username, p.Author.ExternalUUID), ": "+title.Clip(*p.Content, 200)
 		}
-		return []any{
-			p.PostID, formatTime(&p.ReceivedAt), state, reports, p.Integration.Name, title.Clip(p.Novel.Title, 30), name,
-			content,
-		}
+		return []any{p.PostID, state, fmt.Sprintf("%s  %s of %s on %s%s", formatTime(&p.ReceivedAt), author,
+			p.Integration.Name, title.Clip(p.Novel.Title, 60), content)}
 	},
 }
 
 // PostArg names a post.
 type PostArg struct {
 	StaffFlags
-	PostID uuid.UUID `arg:"" help:"Id of the post, the postId in responses to partners."`
+	PostID postID `arg:"" help:"Id or URL of the post."`
 }
 
 type postDecision struct {
 	StaffFlags
-	PostIDs []uuid.UUID `arg:"" name:"post-id" optional:"" help:"Ids of posts, the postId in responses to partners."`
-	Stdin   bool        `help:"Read further ids from standard input, separated by white space."`
+	PostIDs []postID `arg:"" name:"post-id" optional:"" help:"Ids or URLs of posts."`
+	Stdin   bool     `help:"Read further ids from standard input: words, or what post list prints."`
 	RequiredReason
 }
 
 // ids returns the ids of the arguments and of standard input, each once.
 func (c *postDecision) ids() ([]uuid.UUID, error) {
-	all := slices.Clone(c.PostIDs)
+	var all []uuid.UUID
+	for _, id := range c.PostIDs {
+		all = append(all, uuid.UUID(id))
+	}
 	if c.Stdin {
-		words := bufio.NewScanner(os.Stdin)
-		words.Split(bufio.ScanWords)
-		for words.Scan() {
-			id, err := uuid.Parse(words.Text())
-			if err != nil {
-				return nil, fmt.Errorf("standard input: %q is not the id of a post", title.Clip(words.Text(), 50))
-			}
-			all = append(all, id)
+		piped, err := readIDs(os.Stdin)
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
 		}
-		if err := words.Err(); err != nil {
-			return nil, fmt.Errorf("read standard input: %w", err)
-		}
+		all = append(all, piped...)
 	}
 	seen := map[uuid.UUID]bool{}
 	all = slices.DeleteFunc(all, func(id uuid.UUID) bool {
@@ -138,6 +138,34 @@ func (c *postDecision) ids() ([]uuid.UUID, error) {
 		return nil, errors.New("no post: give ids of posts, or --stdin")
 	}
 	return all, nil
+}
+
+func isPostState(word string) bool {
+	return slices.Contains([]post.State{post.Visible, post.Hidden, post.Gone}, post.State(strings.TrimSuffix(word, ",")))
+}
+
+// readIDs reads ids or URLs of posts, separated by white space, or rows of a postColumns table. Of a row, which has the
+// text of a partner, it takes only the first column.
+func readIDs(r io.Reader) ([]uuid.UUID, error) {
+	var all []uuid.UUID
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) > 1 && isPostState(words[1]) {
+			words = words[:1]
+		}
+		if len(words) > 0 && words[0] == postColumns.heading[0] {
+			continue
+		}
+		for _, word := range words {
+			var id postID
+			if err := id.UnmarshalText([]byte(word)); err != nil {
+				return nil, err
+			}
+			all = append(all, uuid.UUID(id))
+		}
+	}
+	return all, lines.Err() //nolint:wrapcheck // the caller says what was read
 }
 
 var decidedColumns = columns[staff.Decided]{
@@ -197,7 +225,7 @@ func (c *postCommand) run(ctx context.Context, env *environment) error {
 			list, err := s.ListPosts(ctx, filter)
 			return postColumns.list(within(env, c.List.Limit, list), err)
 		default: // show
-			return shownPost(s.Post(ctx, c.Show.PostID))
+			return shownPost(s.Post(ctx, uuid.UUID(c.Show.PostID)))
 		}
 	})
 	if err == nil && refused > 0 {
@@ -258,7 +286,7 @@ func printHistory(env *environment, history []staff.HistoryEntry) {
 	rows := [][]any{{"VERSION", "RECORDED", "EVENT", "ACTOR", "SUMMARY"}}
 	for _, entry := range history {
 		rows = append(rows, []any{
-			entry.Version, formatTime(&entry.RecordedAt), entry.Type, named(entry.ActorName, entry.Actor),
+			entry.Version, formatTime(&entry.RecordedAt), entry.Type, cmp.Or(entry.ActorName, entry.Actor),
 			title.Clip(entry.Summary, 200),
 		})
 	}

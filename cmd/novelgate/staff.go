@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
@@ -33,8 +34,20 @@ type ServiceFlags struct {
 	Insecure bool   `help:"Send the staff key to another machine by http, too."`
 }
 
-// AfterApply passes the flags on; kong calls it.
-func (f ServiceFlags) AfterApply(env *environment) error { //nolint:unparam // kong demands an error
+// AfterApply passes the flags on; kong calls it. What is typed wins over NOVELGATE_URL.
+func (f ServiceFlags) AfterApply(parsed *kong.Context, env *environment) error {
+	typed := map[string]bool{}
+	for _, step := range parsed.Path {
+		if step.Flag != nil {
+			typed[step.Flag.Name] = true
+		}
+	}
+	switch database := typed["database-url"] || typed["data-dir"]; {
+	case database && typed["url"]:
+		return errors.New("--url excludes --database-url and --data-dir: a command works through a service or on a database")
+	case database:
+		f.URL = ""
+	}
 	env.service = f
 	return nil
 }
@@ -126,13 +139,21 @@ func (e *environment) answer(ctx context.Context, command func(s staffService) (
 		if err != nil {
 			return err
 		}
-		return e.show(command(s))
+		return e.showOf(ctx, s, command)
 	}
 	s, err := e.service.open(e.tellWaiting())
 	if err != nil {
 		return err
 	}
-	return e.show(command(s))
+	return e.showOf(ctx, s, command)
+}
+
+func (e *environment) showOf(ctx context.Context, s staffService, command func(s staffService) (result, error)) error {
+	r, err := command(s)
+	if err != nil {
+		err = e.advise(ctx, s, err)
+	}
+	return e.show(r, err)
 }
 
 // tellWaiting returns a function that says on standard error why the program waits for a service, of each cause at most

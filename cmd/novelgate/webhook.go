@@ -47,7 +47,7 @@ func (f webhookFeed) Read(
 type webhookCommand struct {
 	List struct {
 		StaffFlags
-		Integration string `placeholder:"NAME" help:"Id or name of an integration (default: all)."`
+		Integration string `arg:"" optional:"" help:"Id or name of an integration (default: all)."`
 	} `cmd:"" help:"List webhooks, with what waits for them."`
 	Disable struct {
 		WebhookArg
@@ -59,36 +59,57 @@ type webhookCommand struct {
 // WebhookArg names a webhook.
 type WebhookArg struct {
 	StaffFlags
-	WebhookID uuid.UUID `arg:"" help:"Id of the webhook."`
+	Webhook string `arg:"" help:"Its URL, its integration if that has one webhook, or its id."`
 }
 
-var webhookColumns = columns[webhooks.StaffWebhook]{
-	[]any{"WEBHOOK", "INTEGRATION", "URL", "ENABLED", "DISABLED", "FAILING SINCE", "WAITING", "LAST ERROR"},
-	func(w webhooks.StaffWebhook) []any {
-		var lastError *string
-		if w.Failures > 0 && len(w.Attempts) > 0 {
-			lastError = w.Attempts[0].Error
-		}
-		return []any{
-			w.ID, w.IntegrationID, w.URL, yesNo(w.Enabled), orDash(w.Disabled), formatTime(w.FailingSince), w.Waiting,
-			orDash(lastError),
-		}
-	},
+// webhookColumns returns the columns of webhooks, whose integrations owners names.
+func webhookColumns(owners map[uuid.UUID]string) columns[webhooks.StaffWebhook] {
+	return columns[webhooks.StaffWebhook]{
+		[]any{"INTEGRATION", "URL", "ENABLED", "DISABLED", "WAITING", "FAILING SINCE", "LAST ERROR"},
+		func(w webhooks.StaffWebhook) []any {
+			var lastError *string
+			if w.Failures > 0 && len(w.Attempts) > 0 {
+				lastError = w.Attempts[0].Error
+			}
+			return []any{
+				owners[w.IntegrationID], w.URL, yesNo(w.Enabled), orDash(w.Disabled), w.Waiting, formatTime(w.FailingSince),
+				orDash(lastError),
+			}
+		},
+	}
+}
+
+func (a WebhookArg) switched(ctx context.Context, s staffService, on bool, reason string) (result, error) {
+	id, err := webhookID(ctx, s, a.Webhook)
+	if err != nil {
+		return result{}, err
+	}
+	switched, err := s.SwitchWebhook(ctx, id, on, reason)
+	if err != nil {
+		return result{}, err
+	}
+	owners, err := integrationNames(ctx, s)
+	return webhookColumns(owners).one(switched, err)
 }
 
 func (c *webhookCommand) run(ctx context.Context, env *environment) error {
 	return env.answer(ctx, func(s staffService) (result, error) {
 		switch env.verb {
 		case "disable":
-			return webhookColumns.one(s.SwitchWebhook(ctx, c.Disable.WebhookID, false, c.Disable.Reason))
+			return c.Disable.switched(ctx, s, false, c.Disable.Reason)
 		case "enable":
-			return webhookColumns.one(s.SwitchWebhook(ctx, c.Enable.WebhookID, true, ""))
+			return c.Enable.switched(ctx, s, true, "")
 		default: // list
 			id, err := integrationOrAll(ctx, s, c.List.Integration)
 			if err != nil {
 				return result{}, err
 			}
-			return webhookColumns.list(s.ListWebhooks(ctx, id))
+			list, err := s.ListWebhooks(ctx, id)
+			if err != nil {
+				return result{}, err
+			}
+			owners, err := integrationNames(ctx, s)
+			return webhookColumns(owners).list(list, err)
 		}
 	})
 }

@@ -27,6 +27,14 @@ var (
 	ErrTitleInvalid  = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
 )
 
+// UnknownTitleError is the ErrNovelNotFound of a title.
+type UnknownTitleError struct{ Title string }
+
+func (e *UnknownTitleError) Error() string { return fmt.Sprintf("%v: %q", ErrNovelNotFound, e.Title) }
+
+// Unwrap returns ErrNovelNotFound.
+func (e *UnknownTitleError) Unwrap() error { return ErrNovelNotFound }
+
 // PublishNovel makes a title canonical and sets fields of the novel, in one transaction. It creates an unknown novel
 // and takes over a partner's novel. The fields must be valid.
 func (s *Staff) PublishNovel(ctx context.Context, spelling string, fields novel.Fields, reason string) (Novel, error) {
@@ -79,7 +87,7 @@ func publish(fields novel.Fields, reason string) novelDecision {
 func approve(reason string) novelDecision {
 	return func(n novel.Novel, spelling, _ string) ([]events.Event, error) {
 		if n.Version == 0 {
-			return nil, fmt.Errorf("%w: %q", ErrNovelNotFound, spelling)
+			return nil, &UnknownTitleError{spelling}
 		}
 		return asList(n.Approve(reason))
 	}
@@ -229,7 +237,7 @@ const novelColumns = `SELECT novel_id, slug, title, state, owner_id, details, fo
 
 // Novel finds a novel by its title; ErrNovelNotFound when there is none.
 func (s *Staff) Novel(ctx context.Context, spelling string) (Novel, error) {
-	return find(ctx, s, "novel", fmt.Errorf("%w: %q", ErrNovelNotFound, title.Clean(spelling)), scanNovel,
+	return find(ctx, s, "novel", &UnknownTitleError{title.Clean(spelling)}, scanNovel,
 		novelColumns+` WHERE folded_title = $1`, title.Fold(spelling))
 }
 

@@ -379,7 +379,7 @@ func (r *Remote) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
 func (r *Remote) Novel(ctx context.Context, spelling string) (Novel, error) {
 	found, err := list[Novel](ctx, r, novelsPath, url.Values{"title": {spelling}}, "", 1, nil)
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%w: %q", ErrNovelNotFound, title.Clean(spelling))
+		err = &UnknownTitleError{title.Clean(spelling)}
 	}
 	if err != nil {
 		return Novel{}, err

@@ -137,6 +137,7 @@ integration enable|Named {WORLD}
 integration enable|Nobody
 key issue|quiet {WORLD}|--expires-in|90m
 key issue|Nobody
+key rotate|quiet {WORLD}
 key rotate|{KEY}|--overlap|1h
 key rotate|{KEY}|--overlap=-1h
 key rotate|{POST}
@@ -144,6 +145,8 @@ key revoke|{KEY}|--reason|lost
 key revoke|{KEY}
 key rotate|{KEY}
 key revoke|{POST}
+key revoke|Quiet {WORLD}
+key revoke|nobody
 novel publish|New {WORLD}|--author|Ada|--genre|sea|--reading-status|ongoing|--synopsis|short
 novel publish|second {WORLD}|--no-genres
 novel publish|Second {WORLD}
@@ -183,6 +186,9 @@ author block|Nobody|x|--reason|r
 webhook disable|{WEBHOOK}|--reason|loops
 webhook disable|{WEBHOOK}|--reason|ngp_`+newKey(t, auth.PartnerKey)[4:]+`
 webhook enable|{WEBHOOK}
+webhook disable|quiet {WORLD}|--reason|loops
+webhook enable|https://hooks.example/{WORLD}
+webhook enable|nobody
 webhook disable|{POST}|--reason|r
 `), "\n") {
 		noun, rest, _ := strings.Cut(commands, " ")
@@ -205,7 +211,7 @@ webhook disable|{POST}|--reason|r
 		"novel|list|--owner|Fans {WORLD}", "novel|list|--owner|host|--text|NEW", "novel|list|--owner|Nobody",
 		"author|show|Fans {WORLD}|a/../b %2F", "author|show|Fans {WORLD}|nobody", "author|list|Fans {WORLD}",
 		"author|list|Fans {WORLD}|--limit|1|--blocked|false|--linked|false", "webhook|list",
-		"webhook|list|--integration|Quiet {WORLD}", "webhook|list|--integration|Nobody",
+		"webhook|list|Quiet {WORLD}", "webhook|list|Nobody",
 		"events|list|--limit|0", "events|list", "events|list|--limit|2|--after|3|--before|99|--stream-type|novel",
 		"events|list|--integration|fans {WORLD}", "events|list|--novel|Novel {WORLD}|--type|post.imported.v1",
 		"events|list|--stream|{POST}|--from|2020-01-01T00:00:00Z", "events|list|--novel|Unknown",

@@ -60,7 +60,7 @@ func TestWebhook(t *testing.T) {
 		got.Type != "novel.rejected" || string(got.Data) != string(told[0].Data) {
 		t.Errorf("sent %+v, in the feed %+v", got, told)
 	}
-	list := s.MustCLI(t, "webhook", "list", "--integration", p.IntegrationID)
+	list := s.MustCLI(t, "webhook", "list", p.IntegrationID)
 	if !strings.Contains(list.Stdout, endpoint.URL) {
 		t.Errorf("%s", list.Stdout)
 	}
