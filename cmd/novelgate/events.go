@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -291,12 +292,8 @@ func printEvent(env *environment, e *history.Event, called staff.Names, text []b
 // printEventText prints an event as a line of text, on a terminal that is too narrow as several. It shows names in
 // place of ids where they identify as well; --json has all ids.
 func printEventText(env *environment, e *history.Event, called staff.Names) error {
-	about := cmp.Or(called[e.StreamID], called[history.AuthorsIntegration(e.Data)])
-	if id := e.StreamType + "/" + e.StreamID.String(); about == "" || nameless[e.StreamType] {
-		about = named(about, id)
-	}
 	head := fmt.Sprintf("%8d  %s  %-33s", e.LogIndex, formatTime(&e.RecordedAt), printable(e.Type))
-	tail := about + ", by " + cmp.Or(called[names.Integration(e.Metadata.Actor)], e.Metadata.Actor)
+	tail := subjectOf(e, called) + ", by " + cmp.Or(called[names.Integration(e.Metadata.Actor)], e.Metadata.Actor)
 	if names.Integration(e.Metadata.Actor) != uuid.Nil {
 		tail += " (key " + e.ID + ")"
 	}
@@ -314,8 +311,23 @@ func printEventText(env *environment, e *history.Event, called staff.Names) erro
 	return err
 }
 
-// nameless are the streams whose name is that of what they belong to.
-var nameless = map[string]bool{events.PostStream: true, events.AuthorStream: true}
+// subjectOf returns what an event is about, as the commands of staff name it.
+func subjectOf(e *history.Event, called staff.Names) string {
+	about := cmp.Or(called[e.StreamID], called[history.AuthorsIntegration(e.Data)])
+	id := e.StreamType + "/" + e.StreamID.String()
+	var author struct {
+		ExternalUUID string `json:"uuid"`
+	}
+	switch {
+	case e.StreamType == events.PostStream || about == "":
+		return named(about, id)
+	case e.StreamType != events.AuthorStream:
+		return about
+	case json.Unmarshal(e.Personal, &author) != nil || author.ExternalUUID == "": // erased
+		return named(about, id)
+	}
+	return "author " + author.ExternalUUID + " of " + about
+}
 
 type eventsShow struct {
 	StaffFlags

@@ -28,7 +28,8 @@ type cloudEvent struct {
 	LogIndex      int64     `json:"logindex,string"`
 	Actor         string    `json:"actor"`
 
-	Data jsontext.Value `json:"data"`
+	Data     jsontext.Value `json:"data"`
+	Personal string         `json:"personal"`
 }
 
 // readService reads the events through the service, which records the read.
@@ -63,7 +64,7 @@ func (c *eventsList) readService(
 		return do(&history.Event{Row: eventlog.Row{
 			ID: e.ID, Type: e.Type, RecordedAt: e.Time, StreamType: e.StreamType, StreamID: e.StreamID,
 			StreamVersion: e.StreamVersion, LogIndex: e.LogIndex, Metadata: events.Metadata{Actor: e.Actor},
-			Data: e.Data,
+			Data: e.Data, Personal: []byte(e.Personal),
 		}}, names, text)
 	})
 	if err != nil && err.Error() == history.ErrBeyond.Error() { // the problem that history.Problem makes of it
