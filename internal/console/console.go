@@ -148,6 +148,7 @@ func (c *Console) pages() []page {
 		},
 		c.queuePages(),
 		c.commentPages(),
+		c.historyPages(),
 	)
 }
 

@@ -41,7 +41,12 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	pool := testdb.Pool(t, testdb.New(t))
+	return newFixtureOn(t, testdb.New(t))
+}
+
+func newFixtureOn(t *testing.T, database string) *fixture {
+	t.Helper()
+	pool := testdb.Pool(t, database)
 	f := &fixture{log: &bytes.Buffer{}, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}}
 	now := func() time.Time {
 		if f.now.IsZero() {

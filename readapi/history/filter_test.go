@@ -226,3 +226,24 @@ VALUES (gen_random_uuid(), sha256($1::text::bytea), 'ngs_', gen_random_uuid(), '
 		t.Errorf("names: %v (-want +got)\n%s", err, diff)
 	}
 }
+
+// TestIndexesAt: a moment leads to the first event that was recorded then or later, without a search of the log.
+func TestIndexesAt(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	at := func(second int) time.Time { return time.Date(2026, 1, 2, 12, 0, second, 0, time.UTC) }
+	if got := testdb.Must(history.IndexesAt(t.Context(), pool, at(0)))(t); !slices.Equal(got, []int64{0}) {
+		t.Errorf("of an empty log: %v", got)
+	}
+	var rows []row
+	for i, second := range []int{1, 2, 2, 2, 5, 6, 9} {
+		r := post(fmt.Sprint("event-", i))
+		r.recordedAt = at(second)
+		rows = append(rows, r)
+	}
+	store(t, pool, rows...)
+	got := testdb.Must(history.IndexesAt(t.Context(), pool, at(0), at(2), at(3), at(5), at(9), at(10)))(t)
+	if want := []int64{0, 1, 4, 4, 6, 7}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -265,46 +265,81 @@ func (r *Reader) Newest(ctx context.Context, limit int, emit func([]Event) error
 	if err != nil {
 		return err
 	}
-	before := end.Position
-	if r.filter.Before != nil {
-		before = min(before, events.Position(*r.filter.Before))
-	}
-	for limit > 0 && before > r.start {
-		from, order, size := r.start, "e.log_index", min(limit, streamPage)
-		q := &query{}
-		conditions := r.filter.rowConditions(q)
-		switch {
-		case r.filter.Stream.Valid:
-			conditions = strings.TrimSuffix("e.stream_id = "+q.arg(r.filter.Stream.UUID)+"::uuid AND "+conditions, " AND ")
-			order = "e.stream_version" // versions are in log order
-		case conditions != "": // without an index: examine a part of the log
-			from = max(from, before-events.Position(min(r.maxScanned, int(before))))
-		}
-		if conditions != "" {
-			conditions = " AND " + conditions
-		}
-		sql := fmt.Sprintf("SELECT %s\nFROM events AS e WHERE e.log_index >= %s::bigint AND e.log_index < %s::bigint%s\n"+
-			"ORDER BY %s DESC LIMIT %s", eventlog.Columns, q.arg(from), q.arg(before), conditions, order, q.arg(size))
-		var list []Event
-		var cut bool
-		var batch pgx.Batch
-		batch.Queue(sql, q.args...).Query(func(rows pgx.Rows) (err error) {
-			list, cut, err = collect(rows)
-			return err
-		})
-		eventlog.QueueReplicated(&batch)
-		if err := r.db.SendBatch(ctx, &batch).Close(); err != nil {
-			return fmt.Errorf("read history: %w", err)
-		}
-		if before = from; len(list) == size || cut {
-			before = events.Position(list[len(list)-1].LogIndex)
-		}
-		if err := emit(list); err != nil {
+	page := Older{Before: int64(end.Position), More: true}
+	for limit > 0 && page.More {
+		if page, err = r.Older(ctx, page.Before, min(limit, streamPage)); err != nil {
 			return err
 		}
-		limit -= len(list)
+		if err := emit(page.Events); err != nil {
+			return err
+		}
+		limit -= len(page.Events)
 	}
 	return nil
+}
+
+// Older is a page of events that match a filter, newest first.
+type Older struct {
+	Events []Event
+	Before int64 // log index before which the next page begins
+	More   bool  // false: no event is left to examine
+}
+
+// Older returns up to limit events before a log index, newest first, fewer when they are large or rarely match the
+// filter. Like Page, it waits for the synchronous standby.
+func (r *Reader) Older(ctx context.Context, before int64, limit int) (Older, error) {
+	if r.filter.Before != nil {
+		before = min(before, *r.filter.Before)
+	}
+	from, order := int64(r.start), "e.log_index"
+	q := &query{}
+	conditions := r.filter.rowConditions(q)
+	switch {
+	case r.filter.Stream.Valid:
+		conditions = strings.TrimSuffix("e.stream_id = "+q.arg(r.filter.Stream.UUID)+"::uuid AND "+conditions, " AND ")
+		order = "e.stream_version" // versions are in log order
+	case conditions != "": // without an index: examine a part of the log
+		from = max(from, before-int64(r.maxScanned))
+	}
+	if conditions != "" {
+		conditions = " AND " + conditions
+	}
+	sql := fmt.Sprintf("SELECT %s\nFROM events AS e WHERE e.log_index >= %s::bigint AND e.log_index < %s::bigint%s\n"+
+		"ORDER BY %s DESC LIMIT %s", eventlog.Columns, q.arg(from), q.arg(before), conditions, order, q.arg(limit))
+	page := Older{Before: from}
+	var cut bool
+	var batch pgx.Batch
+	batch.Queue(sql, q.args...).Query(func(rows pgx.Rows) (err error) {
+		page.Events, cut, err = collect(rows)
+		return err
+	})
+	eventlog.QueueReplicated(&batch)
+	if err := r.db.SendBatch(ctx, &batch).Close(); err != nil {
+		return Older{}, fmt.Errorf("read history: %w", err)
+	}
+	if n := len(page.Events); n == limit || cut {
+		page.Before = page.Events[n-1].LogIndex
+	}
+	page.More = page.Before > int64(r.start)
+	return page, nil
+}
+
+// indexAtSQL bisects the log: recorded_at grows with the log index. The LIMIT makes PostgreSQL look each event up.
+const indexAtSQL = `WITH RECURSIVE search (moment, low, high) AS (
+    SELECT m, 0::bigint, (SELECT coalesce(max(log_index) + 1, 0) FROM events) FROM unnest($1::timestamptz[]) AS m
+    UNION ALL
+    SELECT s.moment, CASE WHEN e.recorded_at < s.moment THEN e.log_index + 1 ELSE s.low END,
+           CASE WHEN e.recorded_at < s.moment THEN s.high ELSE e.log_index END
+    FROM search AS s CROSS JOIN LATERAL (
+        SELECT log_index, recorded_at FROM events WHERE log_index = (s.low + s.high) / 2 LIMIT 1
+    ) AS e WHERE s.low < s.high
+)
+SELECT low FROM search WHERE low = high ORDER BY moment`
+
+// IndexesAt returns for each moment the log index of the first event that was recorded then or later, which may be the
+// next one of the log. The moments are in order.
+func IndexesAt(ctx context.Context, db database.Querier, moments ...time.Time) ([]int64, error) {
+	return database.Collect(ctx, db, "log indexes of times", pgx.RowTo[int64], indexAtSQL, moments)
 }
 
 // Event is an event with its stored bytes.

@@ -70,4 +70,32 @@
       }
     }, 15000);
   }
+
+  // The list of the history follows the log: it asks for what is newer than its first line.
+  const follow = document.querySelector("[data-follow]");
+  if (follow) {
+    follow.hidden = false;
+    follow.addEventListener("click", () => {
+      follow.setAttribute("aria-pressed", follow.getAttribute("aria-pressed") !== "true");
+    });
+    setInterval(async () => {
+      if (document.hidden || follow.getAttribute("aria-pressed") !== "true") return;
+      try {
+        const link = document.querySelector("[data-newer]");
+        const answer = await fetch(link.href);
+        if (!answer.ok || answer.redirected) return;
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const lines = page.querySelectorAll("[data-live] > li");
+        if (lines.length === 0) return;
+        if (page.querySelector("[rel=next]")) { // more than a page of them
+          location.reload();
+          return;
+        }
+        document.querySelector("[data-live]").prepend(...lines);
+        link.href = page.querySelector("[data-newer]").getAttribute("href");
+      } catch {
+        // The list stays as it is until the service answers again.
+      }
+    }, 5000);
+  }
 })();
