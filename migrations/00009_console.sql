@@ -28,6 +28,7 @@ COMMENT ON COLUMN console_claims.ends_at IS 'When others are given the item agai
 
 CREATE TABLE console_notes (
     note_id    bigint      NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    form_id    uuid        NOT NULL UNIQUE,
     subject_id uuid        NOT NULL,
     written_at timestamptz NOT NULL DEFAULT statement_timestamp(),
     name       text        NOT NULL,
@@ -36,6 +37,7 @@ CREATE TABLE console_notes (
 CREATE INDEX console_notes_subject ON console_notes (subject_id, note_id);
 
 COMMENT ON TABLE console_notes IS 'Notes of staff for each other. Those about a comment that was withdrawn, or an author who was erased, are deleted within a minute. Not part of the history.';
+COMMENT ON COLUMN console_notes.form_id IS 'Identifies the form, so that sending it twice adds one note.';
 COMMENT ON COLUMN console_notes.subject_id IS 'The comment, author, novel or integration.';
 COMMENT ON COLUMN console_notes.name IS 'Who wrote it.';
 

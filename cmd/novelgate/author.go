@@ -14,6 +14,7 @@ import (
 
 	"novelgate/commands/staff"
 	"novelgate/events/eventlog"
+	"novelgate/internal/console"
 )
 
 type authorCommand struct {
@@ -217,9 +218,10 @@ const (
 // behind it: therefore the short time-out. The checkpoint deletes the old files.
 var rewriteSQL = []string{
 	`SET lock_timeout = '10s'`,
+	console.ForgetNotesSQL,
 	`DELETE FROM pg_catalog.pg_statistic WHERE starelid IN (
-    SELECT unnest(ARRAY['posts', 'authors', 'author_decisions', 'events']::regclass[]))`,
-	`VACUUM (FULL, ANALYZE) posts, authors, author_decisions, events`,
+    SELECT unnest(ARRAY['posts', 'authors', 'author_decisions', 'console_notes', 'events']::regclass[]))`,
+	`VACUUM (FULL, ANALYZE) posts, authors, author_decisions, console_notes, events`,
 	`VACUUM (FULL) pg_catalog.pg_statistic`,
 	`CHECKPOINT`,
 }

@@ -347,13 +347,17 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		&staff.API{Kit: s.kit, Staff: staffUsers, Pool: pool},
 		&history.API{Kit: s.kit, DB: s.pools.History, Wake: s.wake, Draining: s.draining.Load, Staff: staffUsers})
 	if c.Console {
-		err = c.addConsole(s, router, keys, prefix)
+		tidy, err := c.addConsole(s, router, keys, prefix)
+		if err != nil {
+			return nil, nil, err
+		}
+		parts = append(parts, tidy)
 	}
-	return parts, api, err
+	return parts, api, nil
 }
 
-// addConsole adds the console to one of the listeners.
-func (c *serveCommand) addConsole(s *shared, router *mux.Router, keys *auth.Keys, prefix *url.URL) error {
+// addConsole adds the console to one of the listeners. The part tidies up.
+func (c *serveCommand) addConsole(s *shared, router *mux.Router, keys *auth.Keys, prefix *url.URL) (part, error) {
 	config := console.Config{
 		Kit: s.kit, Keys: keys, Pool: s.pools.General, Access: s.pools.Access, History: s.pools.History,
 		Addresses: s.addresses, Metrics: registered(s.metrics, console.NewMetrics()),
@@ -364,13 +368,13 @@ func (c *serveCommand) addConsole(s *shared, router *mux.Router, keys *auth.Keys
 	made, err := console.New(config)
 	switch {
 	case err != nil:
-		return fmt.Errorf("console: %w", err)
+		return part{}, fmt.Errorf("console: %w", err)
 	case c.ConsoleOn == "public":
 		register(router, made)
 	default:
 		s.opsAPIs = append(s.opsAPIs, made)
 	}
-	return nil
+	return part{"console", always(made.Run)}, nil
 }
 
 // registrar has routes.

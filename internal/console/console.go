@@ -11,6 +11,7 @@ package console
 import (
 	"context"
 	"embed"
+	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -142,18 +143,11 @@ func (c *Console) Register(router *mux.Router) {
 // pages returns all pages.
 func (c *Console) pages() []page {
 	return slices.Concat(
-		[]page{
-			{path: "", show: func(context.Context, *visit) (*view, error) { return nil, redirect("/queue/reported") }},
-			{path: "/undo", act: c.takeBack, show: c.nothing},
-		},
 		c.queuePages(),
 		c.commentPages(),
 		c.historyPages(),
 	)
 }
-
-// nothing shows that an address is only for forms.
-func (*Console) nothing(context.Context, *visit) (*view, error) { return nil, redirect("") }
 
 // redirect is an error that sends the browser to a path below /console.
 type redirect string
@@ -295,8 +289,8 @@ func local(path string) string {
 	return path
 }
 
-// ids reads the values of a field of a form as different ids.
-func ids(v *visit, field string) ([]uuid.UUID, error) {
+// selected reads the values of a field of a form as different ids, at least one and at most a number of them.
+func selected(v *visit, field string, most int) ([]uuid.UUID, error) {
 	var list []uuid.UUID
 	for _, text := range v.PostForm[field] {
 		id, ok := web.ParseID(text)
@@ -307,7 +301,22 @@ func ids(v *visit, field string) ([]uuid.UUID, error) {
 			list = append(list, id)
 		}
 	}
+	switch {
+	case len(list) == 0:
+		return nil, problem.InvalidRequest().WithDetail("Nothing is selected.")
+	case len(list) > most:
+		return nil, problem.InvalidRequest().WithDetail(fmt.Sprintf("Select at most %d.", most))
+	}
 	return list, nil
+}
+
+// selectedOne reads the one id of a field of a form.
+func selectedOne(v *visit, field string) (uuid.UUID, error) {
+	list, err := selected(v, field, 1)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	return list[0], nil
 }
 
 //go:embed templates/*.html

@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
+	"novelgate/events"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
 	"novelgate/readapi/pages"
@@ -41,28 +42,45 @@ type document struct {
 // parse returns the layout combined with each kind of page, by the name of its file without .html.
 func (c *Console) parse() map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"at":     func(path string) string { return c.Base + "/console" + path },
-		"asset":  func(name string) string { return c.Base + "/console/assets/" + assets[name].name },
-		"novel":  c.Addresses.NovelPath,
-		"once":   func() string { return uuid.NewString() },
-		"when":   func(t time.Time) when { return when{t, c.Kit.Now()} },
-		"count":  count,
-		"dict":   dict,
-		"list":   func(items ...any) []any { return items },
-		"short":  func(id uuid.UUID) string { return id.String()[:8] },
-		"escape": url.PathEscape,
-	}).ParseFS(templateFiles, "templates/layout.html"))
+		"at":       func(path string) string { return c.Base + "/console" + path },
+		"asset":    func(name string) string { return c.Base + "/console/assets/" + assets[name].name },
+		"novel":    c.Addresses.NovelPath,
+		"once":     func() string { return uuid.NewString() },
+		"when":     func(t time.Time) when { return when{t, c.Kit.Now()} },
+		"count":    count,
+		"dict":     dict,
+		"list":     func(items ...any) []any { return items },
+		"short":    func(id uuid.UUID) string { return id.String()[:8] },
+		"escape":   url.PathEscape,
+		"personal": personal,
+		"add":      func(a, b int) int { return a + b },
+	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	parsed := map[string]*template.Template{}
 	files, err := templateFiles.ReadDir("templates")
 	if err != nil {
 		panic(err) // they are embedded
 	}
 	for _, file := range files {
-		if name := strings.TrimSuffix(file.Name(), ".html"); name != "layout" {
+		if name := strings.TrimSuffix(file.Name(), ".html"); name != "layout" && name != "parts" {
 			parsed[name] = template.Must(template.Must(layout.Clone()).ParseFS(templateFiles, "templates/"+file.Name()))
 		}
 	}
 	return parsed
+}
+
+// personal returns the text of the personal part of an event; "" if it has none.
+func personal(part any) string {
+	switch p := part.(type) {
+	case *events.Comment:
+		if p != nil {
+			return p.Content
+		}
+	case *events.Report:
+		if p != nil {
+			return p.Detail
+		}
+	}
+	return ""
 }
 
 // dict returns a map of names and values, with which a template calls another.

@@ -120,14 +120,13 @@ func tokenHash(r *http.Request) []byte {
 	return hash[:]
 }
 
-// begin makes a session of a key, and returns its token. It ends the session that the browser had, and forgets sessions
-// whose time is over.
+// begin makes a session of a key, and returns its token. It ends the session that the browser had.
 func (s sessions) begin(ctx context.Context, old []byte, keyID uuid.UUID, now time.Time) (string, error) {
 	token := make([]byte, sha256.Size)
 	_, _ = rand.Read(token) // never fails: it aborts the program instead
 	hash := sha256.Sum256(token)
 	batch := &pgx.Batch{}
-	batch.Queue(`DELETE FROM console_sessions WHERE token_hash = $1 OR ends_at < $2`, old, now)
+	batch.Queue(`DELETE FROM console_sessions WHERE token_hash = $1`, old)
 	batch.Queue(`INSERT INTO console_sessions (token_hash, key_id, began_at, ends_at) VALUES ($1, $2, $3, $4)`, hash[:], keyID,
 		now, now.Add(sessionTime))
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {

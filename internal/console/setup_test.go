@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,15 +16,21 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
 
+	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/commands"
 	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
 	"novelgate/internal/console"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
+	"novelgate/internal/title"
 	"novelgate/internal/web"
+	"novelgate/projections"
 	"novelgate/readapi"
 	"novelgate/readapi/history"
 )
@@ -32,6 +40,7 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 // fixture is the console on its own database.
 type fixture struct {
 	handler      http.Handler
+	wake         *eventlog.Wake // of the projections
 	staff        *staff.Staff
 	adaKey       auth.Secret
 	ada, auditor *browser // signed in
@@ -44,10 +53,14 @@ func newFixture(t *testing.T) *fixture {
 	return newFixtureOn(t, testdb.New(t))
 }
 
+// newFixtureOn returns a fixture on a database.
 func newFixtureOn(t *testing.T, database string) *fixture {
 	t.Helper()
 	pool := testdb.Pool(t, database)
-	f := &fixture{log: &bytes.Buffer{}, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}}
+	f := &fixture{
+		log: &bytes.Buffer{}, wake: eventlog.NewWake(),
+		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
+	}
 	now := func() time.Time {
 		if f.now.IsZero() {
 			return time.Now()
@@ -63,6 +76,16 @@ func newFixtureOn(t *testing.T, database string) *fixture {
 		Kit: kit, Keys: auth.NewKeys(pool, now), Pool: pool, Access: pool, History: pool,
 		Addresses: web.NewAddresses(public), Origins: []string{public.String()}, Metrics: console.NewMetrics(),
 	}))(t)
+	runner := testdb.Must(projections.NewRunner(projections.Config{
+		Pool: pool, Wake: f.wake, Logger: slog.New(slog.DiscardHandler),
+	}))(t)
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- runner.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		testdb.NoError(t, <-stopped)
+	})
 	router := mux.NewRouter().SkipClean(true)
 	c.Register(router)
 	f.handler = kit.Handler(router, nil)
@@ -145,4 +168,75 @@ func (b *browser) act(t *testing.T, path string, form url.Values) string {
 		return ""
 	}
 	return found[1]
+}
+
+// partner creates an integration.
+func (f *fixture) partner(t *testing.T, name string) uuid.UUID {
+	t.Helper()
+	return testdb.Must(f.staff.CreateIntegration(t.Context(), name, principal.Change{}))(t).ID
+}
+
+// append appends events as a partner's or the staff's commands do, and waits until the tables have followed.
+func (f *fixture) append(t *testing.T, recorded ...events.Recorded) {
+	t.Helper()
+	testdb.NoError(t, eventlog.Under(t.Context(), f.staff.Pool, func(tx pgx.Tx) error {
+		return projections.Append(t.Context(), tx, recorded...)
+	}))
+	f.await(t)
+}
+
+// await waits until the tables have followed the log.
+func (f *fixture) await(t *testing.T) {
+	t.Helper()
+	f.wake.Signal()
+	testdb.Eventually(t, "the projections follow", func() bool {
+		return testdb.Value[bool](t, f.staff.Pool,
+			`SELECT count(*) = $1 AND bool_and(position > (SELECT max(log_index) FROM events)) FROM projections`,
+			len(projections.All()))
+	})
+}
+
+// novel creates a partner's novel in a state.
+func (f *fixture) novel(t *testing.T, partner uuid.UUID, spelled string, state novel.State) uuid.UUID {
+	t.Helper()
+	id := events.NovelID(title.Fold(spelled))
+	f.append(t, events.Recorded{
+		StreamType: events.NovelStream, StreamID: id, StreamVersion: 1, ID: "import of " + spelled,
+		Source: events.NovelsSource(partner),
+		Event: events.NovelCreated{
+			Title: spelled, Slug: title.Slug(spelled), Author: "Unknown", OwnerID: &partner, State: string(state),
+		},
+	})
+	return id
+}
+
+// comment imports a comment with a key on a novel, and reports it as spam as often as it has reports.
+func (f *fixture) comment(t *testing.T, partner, novel uuid.UUID, author, key, text string, reports int) uuid.UUID {
+	t.Helper()
+	id := events.PostID(partner, key)
+	recorded := []events.Recorded{{
+		StreamType: events.PostStream, StreamID: id, StreamVersion: 1, ID: key, Source: events.PostsSource(partner),
+		Event: events.PostImported{
+			NovelID: novel, ThreadID: events.ThreadID(novel), IntegrationID: partner, WrittenAt: time.Now().UTC(),
+			Comment: &events.Comment{ExternalUUID: author, Username: author, Content: text},
+		},
+	}}
+	for i := range reports {
+		recorded = append(recorded, events.Recorded{
+			StreamType: events.PostStream, StreamID: id, StreamVersion: 2 + i, ID: fmt.Sprint("report ", i, " of ", key),
+			Source: events.PostsSource(partner), Event: events.PostReported{
+				IntegrationID: partner, Reason: "spam", Reports: 1,
+				Report: &events.Report{IntegrationID: partner, ExternalUUID: author, Detail: "Look at <this>."},
+			},
+		})
+	}
+	f.append(t, recorded...)
+	return id
+}
+
+// latest returns type, actor and reason of the latest event of a stream.
+func (f *fixture) latest(t *testing.T, stream uuid.UUID) string {
+	t.Helper()
+	return testdb.Value[string](t, f.staff.Pool, `SELECT concat_ws(' ', event_type, metadata ->> 'actor', data ->> 'reason')
+FROM event_log WHERE stream_id = $1 ORDER BY stream_version DESC LIMIT 1`, stream)
 }

@@ -1,0 +1,76 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
+	"novelgate/internal/problem"
+)
+
+// note is a note of staff for each other.
+type note struct {
+	ID      int64
+	At      time.Time
+	By      string
+	Content string
+}
+
+// notes returns the latest notes about a subject, the latest first.
+func (c *Console) notes(ctx context.Context, subject uuid.UUID) ([]note, error) {
+	return database.Collect(ctx, c.Pool, "notes", pgx.RowToStructByPos[note], `SELECT note_id, written_at, name, content
+FROM console_notes WHERE subject_id = $1 ORDER BY note_id DESC LIMIT 50`, subject)
+}
+
+// note adds a note, or removes one.
+func (c *Console) note(ctx context.Context, v *visit) (*outcome, error) {
+	subject, err := selectedOne(v, "subject")
+	if err != nil {
+		return nil, err
+	}
+	if id := v.PostForm.Get("remove"); id != "" {
+		_, err := c.Pool.Exec(ctx, `DELETE FROM console_notes WHERE subject_id = $1 AND note_id::text = $2`, subject, id)
+		if err != nil {
+			return nil, fmt.Errorf("remove a note: %w", err)
+		}
+		return &outcome{notice: "The note is removed."}, nil
+	}
+	const most = 2000
+	text := strings.TrimSpace(v.PostForm.Get("note"))
+	if n := utf8.RuneCountInString(text); n < 1 || n > most {
+		return nil, problem.InvalidField("note", fmt.Sprintf("must have 1 to %d characters", most))
+	}
+	// The same form sent twice adds one note.
+	_, err = c.Pool.Exec(ctx, `INSERT INTO console_notes (form_id, subject_id, name, content) VALUES ($1, $2, $3, $4)
+ON CONFLICT (form_id) DO NOTHING`, v.once, subject, v.user.Name, text)
+	if err != nil {
+		return nil, fmt.Errorf("add a note: %w", err)
+	}
+	return &outcome{notice: "The note is added."}, nil
+}
+
+// ForgetNotesSQL deletes the notes about comments that were withdrawn or erased, and about erased authors.
+const ForgetNotesSQL = `DELETE FROM console_notes n
+WHERE EXISTS (SELECT FROM posts p WHERE p.post_id = n.subject_id AND p.author_id IS NULL)
+   OR EXISTS (SELECT FROM events e WHERE e.stream_id = n.subject_id AND e.event_type = 'author.erased.v1')`
+
+// Run deletes what is over, once a minute, until ctx ends: sessions, claims, and notes about what was erased.
+func (c *Console) Run(ctx context.Context) {
+	for more := true; more; more = eventlog.Sleep(ctx, time.Minute) {
+		batch := &pgx.Batch{}
+		batch.Queue(`DELETE FROM console_sessions WHERE ends_at < $1`, c.Kit.Now())
+		batch.Queue(`DELETE FROM console_claims WHERE ends_at < $1`, c.Kit.Now())
+		batch.Queue(ForgetNotesSQL)
+		if err := c.Pool.SendBatch(ctx, batch).Close(); err != nil && ctx.Err() == nil {
+			c.Kit.Logger.WarnContext(ctx, "the console has not been tidied", slog.Any("error", err))
+		}
+	}
+}
