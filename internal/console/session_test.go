@@ -4,9 +4,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
 
 	"novelgate/aggregates/principal"
 	"novelgate/internal/testdb"
@@ -146,5 +150,54 @@ func TestForms(t *testing.T) {
 	got := f.ada.act(t, "/console/comments", url.Values{"back": {"/comments"}, "decision": {"hide"}, "once": {"x"}})
 	if !strings.Contains(got, "identifier") {
 		t.Errorf("without an identifier: %q", got)
+	}
+}
+
+// TestEveryRoute: without a session every page leads to the sign-in, and every form is refused to auditors, to other
+// sites and without a session. No answer may be framed, cached or run a script of somebody else.
+func TestEveryRoute(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	stranger := &browser{fixture: f}
+	variables := regexp.MustCompile(`\{[^}]*\}`)
+	seen := map[string]bool{}
+	testdb.NoError(t, f.router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		template, _ := route.GetPathTemplate()
+		methods, _ := route.GetMethods()
+		path := variables.ReplaceAllString(strings.ReplaceAll(template, "{queue:reported|novels}", "novels"), uuid.Nil.String())
+		if strings.Contains(path, "/sign-") || strings.Contains(path, "/assets/") {
+			return nil
+		}
+		for _, method := range methods {
+			for _, c := range []struct {
+				who     *browser
+				site    string
+				allowed func(code int) bool
+			}{
+				{stranger, "same-origin", func(code int) bool { return code == http.StatusSeeOther }},
+				{f.auditor, "same-origin", func(code int) bool { return method != http.MethodPost || code == http.StatusForbidden }},
+				{f.ada, "cross-site", func(code int) bool { return method != http.MethodPost || code == http.StatusForbidden }},
+				{f.ada, "same-site", func(code int) bool { return method != http.MethodPost || code == http.StatusForbidden }},
+				{f.ada, "same-origin", func(code int) bool { return code < 500 }},
+			} {
+				r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader("once="+uuid.NewString()))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.Header.Set("Sec-Fetch-Site", c.site)
+				w := c.who.do(r)
+				h := w.Header()
+				if !c.allowed(w.Code) || h.Get("Cache-Control") != "no-store" ||
+					!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+					t.Errorf("%s %s from %s: %d %v %.300s", method, path, c.site, w.Code, h, w.Body)
+				}
+				if location := h.Get("Location"); c.who == stranger && !strings.HasPrefix(location, "/console/sign-in") {
+					t.Errorf("%s %s leads a stranger to %q", method, path, location)
+				}
+			}
+			seen[method+" "+template] = true
+		}
+		return nil
+	}))
+	if len(seen) < 10 {
+		t.Errorf("only %v", seen)
 	}
 }

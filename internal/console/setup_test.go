@@ -40,6 +40,7 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 // fixture is the console on its own database.
 type fixture struct {
 	handler      http.Handler
+	router       *mux.Router
 	wake         *eventlog.Wake // of the projections
 	staff        *staff.Staff
 	adaKey       auth.Secret
@@ -88,7 +89,7 @@ func newFixtureOn(t *testing.T, database string) *fixture {
 	})
 	router := mux.NewRouter().SkipClean(true)
 	c.Register(router)
-	f.handler = kit.Handler(router, nil)
+	f.router, f.handler = router, kit.Handler(router, nil)
 	f.adaKey = f.person(t, principal.Staff, "Ada")
 	f.ada, f.auditor = f.signIn(t, f.adaKey), f.signIn(t, f.person(t, principal.Auditor, "Otto"))
 	return f
