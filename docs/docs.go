@@ -12,7 +12,7 @@ var OpenAPI []byte
 
 // Guides are the pages for partners that the service serves below /docs/, and those that they link.
 //
-//go:embed SPEC.md partners.md partner-clients.md reading.md staff.md
+//go:embed SPEC.md partners.md partner-clients.md reading.md staff.md console.md
 var Guides embed.FS
 
 // Program says on /docs how partners get the program. Go cannot fetch the module: the first element of its path has no
