@@ -256,17 +256,63 @@ type NovelFilter struct {
 	Limit int         // 1 or more
 }
 
-const listNovelsSQL = novelColumns + `
+// examinedTitles is the maximum number of titles of which a page is chosen: no index has what a filter selects. A page
+// with a filter that matches little may have fewer novels than its limit, even none, before the last page.
+const examinedTitles = 20_000
+
+// novelsPageSQL has :walk for a condition of the titles to examine.
+const novelsPageSQL = `SELECT * FROM (` + novelColumns + ` WHERE folded_title > $4 :walk ORDER BY folded_title LIMIT $6) AS walked
 WHERE ($1 = '' OR state = $1)
   AND CASE $2 WHEN '' THEN true WHEN 'host' THEN state = 'published' WHEN 'none' THEN owner_id IS NULL
       AND state <> 'published' ELSE owner_id::text = $2 END
-  AND ($3 = '' OR strpos(folded_title, $3) > 0) AND folded_title > $4
+  AND ($3 = '' OR strpos(folded_title, $3) > 0)
 ORDER BY folded_title LIMIT $5`
 
-// ListNovels lists novels and barred titles, sorted by folded title.
+const lastTitleSQL = `SELECT folded_title FROM title_lookup WHERE folded_title > $1 :walk ORDER BY folded_title OFFSET $2 LIMIT 1`
+
+// NovelPage is a page of novels. Next is the After of the next page; "" on the last one.
+type NovelPage struct {
+	Items []Novel
+	Next  string
+}
+
+// NovelsPage reads a page of novels and barred titles, sorted by folded title.
+func (s *Staff) NovelsPage(ctx context.Context, f NovelFilter) (NovelPage, error) {
+	walk := ""
+	if f.State == novel.Pending { // few, and they have an index
+		walk = "AND state = 'pending'"
+	}
+	found, err := database.Collect(ctx, s.Pool, "novels", scanNovel, strings.Replace(novelsPageSQL, ":walk", walk, 1),
+		string(f.State), f.Owner, title.Fold(f.Text), f.After, f.Limit+1, examinedTitles)
+	if err != nil {
+		return NovelPage{}, err
+	}
+	if len(found) > f.Limit {
+		return NovelPage{found[:f.Limit], found[f.Limit-1].FoldedTitle}, nil
+	}
+	last, err := database.Collect(ctx, s.Pool, "last title", pgx.RowTo[string],
+		strings.Replace(lastTitleSQL, ":walk", walk, 1), f.After, examinedTitles-1)
+	if err != nil || len(last) == 0 {
+		return NovelPage{Items: found}, err
+	}
+	return NovelPage{found, last[0]}, nil
+}
+
+// ListNovels lists up to f.Limit novels, over as many pages as it takes.
 func (s *Staff) ListNovels(ctx context.Context, f NovelFilter) ([]Novel, error) {
-	return database.Collect(ctx, s.Pool, "novels", scanNovel, listNovelsSQL, string(f.State), f.Owner,
-		title.Fold(f.Text), f.After, f.Limit)
+	items, limit := []Novel{}, f.Limit
+	for len(items) < limit {
+		f.Limit = limit - len(items)
+		page, err := s.NovelsPage(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, page.Items...)
+		if f.After = page.Next; f.After == "" {
+			break
+		}
+	}
+	return items, nil
 }
 
 func scanNovel(row pgx.CollectableRow) (Novel, error) {

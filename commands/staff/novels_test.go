@@ -310,3 +310,26 @@ func (*rows) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryS
 func (r *rows) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
 	r.n.Add(data.CommandTag.RowsAffected())
 }
+
+// TestManyNovels: a page examines a bounded number of titles, and the next one goes on after them.
+func TestManyNovels(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	testdb.Exec(t, s.Pool, `INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, owner_id, stream_version, details)
+SELECT 'n' || i, gen_random_uuid(), 'n' || i, 'N' || i, 'approved', $1, 1, '{}' FROM generate_series(1, 20000) AS i`, partner)
+	testdb.Must(s.RejectNovel(t.Context(), "Spam", "spam"))(t)
+	imported(t, s, "Zen", novel.Pending)
+	f := staff.NovelFilter{State: novel.Rejected, Limit: 2}
+	first := testdb.Must(s.NovelsPage(t.Context(), f))(t)
+	f.After = first.Next
+	second := testdb.Must(s.NovelsPage(t.Context(), f))(t)
+	if len(first.Items) != 0 || first.Next != "n9999" || len(second.Items) != 1 || second.Next != "" {
+		t.Errorf("%+v, %+v", first, second)
+	}
+	f.After = ""
+	all := testdb.Must(s.ListNovels(t.Context(), f))(t)
+	waiting := testdb.Must(s.NovelsPage(t.Context(), staff.NovelFilter{State: novel.Pending, Limit: 2}))(t)
+	if len(all) != 1 || len(waiting.Items) != 1 || waiting.Next != "" {
+		t.Errorf("%+v, %+v", all, waiting)
+	}
+}

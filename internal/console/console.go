@@ -145,6 +145,7 @@ func (c *Console) pages() []page {
 	return slices.Concat(
 		c.queuePages(),
 		c.commentPages(),
+		c.novelPages(),
 		c.historyPages(),
 	)
 }

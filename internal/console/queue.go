@@ -210,7 +210,7 @@ WHERE item_id = ANY ($1) AND person_id <> $2 AND ends_at > $3`, all, v.user.ID, 
 // standardReasons are those of decisions in a queue without a reason of their own.
 var standardReasons = map[string]string{
 	staff.Hide: "Against the rules of this platform.", staff.Dismiss: "The reports are unfounded.",
-	"approve": "Approved in the queue.", "reject": "Not for this platform.", "block": "Repeatedly against the rules.",
+	approve: "Approved in the queue.", reject: "Not for this platform.", "block": "Repeatedly against the rules.",
 }
 
 // decideItem decides about the item of a queue, and leads to the next one, or about the comment of a page.
@@ -226,7 +226,7 @@ func (c *Console) decideItem(ctx context.Context, v *visit) (done *outcome, err 
 	if decision == "block" {
 		done, err = c.blockAuthor(ctx, v)
 	} else if mux.Vars(v.Request)["queue"] == "novels" {
-		done, err = c.decideNovel(ctx, v, decision)
+		done, err = decideNovels(ctx, v)
 	} else {
 		done, err = c.decide(ctx, v)
 	}
@@ -277,33 +277,6 @@ func (c *Console) blockAuthor(ctx context.Context, v *visit) (*outcome, error) {
 	return done, nil
 }
 
-// decideNovel approves or rejects a waiting novel.
-func (c *Console) decideNovel(ctx context.Context, v *visit, decision string) (*outcome, error) {
-	id, err := selectedOne(v, "novel")
-	if err != nil {
-		return nil, err
-	}
-	decide, did := v.command("").ApproveByID, "Approved"
-	switch decision {
-	case "approve":
-	case "reject":
-		decide, did = v.command("").RejectByID, "Rejected"
-	default:
-		return nil, problem.InvalidField("decision", "must be approve or reject")
-	}
-	if _, err := decide(ctx, id, v.PostForm.Get("reason")); isNew(err) != nil {
-		return nil, isNew(err)
-	}
-	found, err := v.staff.NovelByID(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return &outcome{
-		notice: did + " " + found.Title + ".",
-		undo:   &undo{Label: "Decide again about " + found.Title, To: "/novels/" + id.String()},
-	}, nil
-}
-
 // awaitLists waits for up to a second until the lists have followed the log, so that a page after a decision shows it.
 func (c *Console) awaitLists(ctx context.Context) {
 	const patience, interval = time.Second, 10 * time.Millisecond
@@ -350,6 +323,13 @@ func (c *Console) takeBack(ctx context.Context, v *visit) (*outcome, error) {
 		}
 		c.awaitLists(ctx)
 		done.notice = outcomes(done.notice, decided)
+	}
+	if len(u.Novels) > 0 {
+		again, err := moderateNovels(ctx, v, u.Decision, u.Novels, reason)
+		if err != nil {
+			return nil, err
+		}
+		done.notice = again.notice
 	}
 	return done, c.sessions.forget(ctx, v.session, "undo")
 }

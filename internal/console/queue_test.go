@@ -166,8 +166,8 @@ func TestWaitingNovels(t *testing.T) {
 		title, decision, notice string
 		event                   string
 	}{
-		{first, "Heike", "approve", "Approved Heike.", "novel.approved.v1 staff:Ada Approved in the queue."},
-		{second, "Genji", "reject", "Rejected Genji.", "novel.rejected.v1 staff:Ada Not for this platform."},
+		{first, "Heike", "approve", "Approved “Heike”.", "novel.approved.v1 staff:Ada Approved in the queue."},
+		{second, "Genji", "reject", "Rejected “Genji”.", "novel.rejected.v1 staff:Ada Not for this platform."},
 	} {
 		if page := f.ada.get(t, "/console/queue/novels"); !strings.Contains(page, c.title+"</a></h2>") {
 			t.Errorf("%s is not shown:\n%s", c.title, page)

@@ -55,8 +55,9 @@ type notice struct {
 // undo is how to take the latest decision back.
 type undo struct {
 	Label    string            `json:"label"`             // what Undo does, such as "Restore 3 comments"
-	Decision string            `json:"decision,omitzero"` // staff.Hide or staff.Restore, of Posts
+	Decision string            `json:"decision,omitzero"` // of Posts, such as staff.Hide, or of Novels, such as reject
 	Posts    []uuid.UUID       `json:"posts,omitzero"`
+	Novels   []uuid.UUID       `json:"novels,omitzero"`
 	Author   *staff.AuthorName `json:"author,omitzero"` // to block or unblock
 	Block    bool              `json:"block,omitzero"`
 	To       string            `json:"to,omitzero"` // path below /console of a decision that can only be taken again
