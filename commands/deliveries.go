@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -73,9 +74,7 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	shown := delivery{Operation: operation, IdempotencyKey: key}
 	var streamID uuid.UUID
 	var stored events.Stored
-	postID := uuid.NullUUID{UUID: events.PostID(c.Caller.IntegrationID, key), Valid: operation == ratelimit.Posts}
-	args := []any{postID, key, c.Caller.IntegrationID, sourcePath(operation)}
-	found, err := queryReplicated(ctx, a.DB, deliverySQL, args,
+	found, err := queryReplicated(ctx, a.DB, deliverySQL, deliveryArgs(operation, c.Caller.IntegrationID, key),
 		func(row pgx.CollectableRow) (struct{}, error) {
 			return struct{}{}, row.Scan(&streamID, &stored.Type, &stored.Data, &shown.ReceivedAt)
 		})
@@ -119,6 +118,36 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 		delivery: shown, PostID: streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID,
 		PostState: visibility.State,
 	}}, nil
+}
+
+// deliveryArgs returns the parameters of deliverySQL.
+func deliveryArgs(operation ratelimit.Operation, integration uuid.UUID, key string) []any {
+	postID := uuid.NullUUID{UUID: events.PostID(integration, key), Valid: operation == ratelimit.Posts}
+	return []any{postID, key, integration, sourcePath(operation)}
+}
+
+// Found is a recorded delivery as staff find it.
+type Found struct {
+	Operation  ratelimit.Operation
+	SubjectID  uuid.UUID // the novel or, of any other operation, the comment
+	ReceivedAt time.Time
+}
+
+// FindDeliveries returns the deliveries of an integration with a key, by operation.
+func FindDeliveries(
+	ctx context.Context, db database.Querier, integration uuid.UUID, key string,
+) (found []Found, err error) {
+	for _, operation := range slices.Sorted(maps.Keys(sources)) {
+		rows, err := database.Collect(ctx, db, "deliveries", func(row pgx.CollectableRow) (Found, error) {
+			f := Found{Operation: operation}
+			return f, row.Scan(&f.SubjectID, nil, nil, &f.ReceivedAt)
+		}, deliverySQL, deliveryArgs(operation, integration, key)...)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, rows...)
+	}
+	return found, nil
 }
 
 // sources has the operations that have deliveries, with the sources of their events.

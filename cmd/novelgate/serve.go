@@ -340,14 +340,14 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 			Outcomes: registered(s.metrics, bulk.NewOutcomes()),
 		},
 		&refusals.API{Partners: partners, DB: s.pools.Read},
-		&webhooks.API{Kit: s.kit, Partners: partners, Store: &webhooks.Store{Pool: pool}, Sender: hooks.Sender},
+		&webhooks.API{Partners: partners, Store: &webhooks.Store{Pool: pool}, Sender: hooks.Sender},
 		&changes.API{
 			Kit: s.kit, Feed: &changes.Feed{DB: s.pools.Read}, Partners: partners, Draining: s.draining.Load,
 		},
 		&staff.API{Kit: s.kit, Staff: staffUsers, Pool: pool},
 		&history.API{Kit: s.kit, DB: s.pools.History, Wake: s.wake, Draining: s.draining.Load, Staff: staffUsers})
 	if c.Console {
-		tidy, err := c.addConsole(s, router, keys, prefix)
+		tidy, err := c.addConsole(s, router, keys, hooks.Sender, prefix)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -357,10 +357,12 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 }
 
 // addConsole adds the console to one of the listeners. The part tidies up.
-func (c *serveCommand) addConsole(s *shared, router *mux.Router, keys *auth.Keys, prefix *url.URL) (part, error) {
+func (c *serveCommand) addConsole(
+	s *shared, router *mux.Router, keys *auth.Keys, sender *webhooks.Sender, prefix *url.URL,
+) (part, error) {
 	config := console.Config{
 		Kit: s.kit, Keys: keys, Pool: s.pools.General, Access: s.pools.Access, History: s.pools.History,
-		Addresses: s.addresses, Metrics: registered(s.metrics, console.NewMetrics()),
+		Addresses: s.addresses, Metrics: registered(s.metrics, console.NewMetrics()), Sender: sender,
 	}
 	if c.ConsoleOn == "public" {
 		config.Base, config.Origins = s.addresses.Base(), []string{prefix.Scheme + "://" + prefix.Host}

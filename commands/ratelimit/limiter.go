@@ -2,11 +2,14 @@ package ratelimit
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
@@ -91,6 +94,23 @@ func (l *Limiter) Status(k Key, limit int) Decision {
 		return Decision{Limit: limit, Remaining: limit}
 	}
 	return Decision{Limit: limit, Remaining: min(limit, max(0, limit-w.used)), Reset: reset}
+}
+
+// Used returns how many permits of an integration count now, by operation, in all replicas.
+func Used(ctx context.Context, db database.Querier, integration uuid.UUID) (map[Operation]int, error) {
+	operations := []Operation{Posts, Novels, Lines}
+	used := map[Operation]int{}
+	rows, _ := db.Query(ctx, readSQL, slices.Repeat([]uuid.UUID{integration}, len(operations)), operations,
+		make([]int32, len(operations))) // ForEachRow has the error
+	var n, permits int
+	_, err := pgx.ForEachRow(rows, []any{&n, &permits, nil, nil}, func() error {
+		used[operations[n-1]] = permits
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read permits: %w", err)
+	}
+	return used, nil
 }
 
 // remember stores windows after their grants are committed.

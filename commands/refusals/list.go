@@ -21,6 +21,7 @@ type Filter struct {
 	Code          string
 	Operation     string
 	Key           string
+	RequestID     string    // of a line in bulk with / and its number
 	Before        uuid.UUID // the refusal before which a page begins; uuid.Nil: with the newest
 	Limit         int       // 0: no limit
 }
@@ -34,7 +35,8 @@ func List(ctx context.Context, db database.Querier, f Filter) ([]Refusal, error)
 		err = row.Scan(&r.ID, &r.RefusedAt, &r.RequestID, &r.Operation, &r.IdempotencyKey, &r.Code, &r.Field, &r.Detail)
 		database.UTC(&r.RefusedAt)
 		return r, err
-	}, listSQL, f.IntegrationID, f.Before, f.Code, f.Operation, f.Key, f.Limit)
+	}, listSQL, f.IntegrationID, f.Before, f.Code, f.Operation, f.Key, f.Limit,
+		f.RequestID)
 }
 
 // Parameters are the parameters of a list.

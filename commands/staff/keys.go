@@ -35,7 +35,7 @@ func (s *Staff) IssueKey(
 
 // RotateKey replaces a key with a new one. The old key expires after the overlap.
 func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Duration) (Key, auth.Secret, error) {
-	old, err := s.key(ctx, keyID)
+	old, err := s.Key(ctx, keyID)
 	if err != nil {
 		return Key{}, auth.Secret{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Staff) issueKey(
 	if err != nil {
 		return Key{}, auth.Secret{}, err
 	}
-	key, err := s.key(ctx, issued.KeyID)
+	key, err := s.Key(ctx, issued.KeyID)
 	return key, secret, err
 }
 
@@ -89,7 +89,7 @@ func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (
 	if err := checkReason(reason); err != nil {
 		return Key{}, err
 	}
-	key, err := s.key(ctx, keyID)
+	key, err := s.Key(ctx, keyID)
 	if err != nil {
 		return Key{}, err
 	}
@@ -98,13 +98,14 @@ func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (
 	if err != nil {
 		return Key{}, err
 	}
-	return s.key(ctx, keyID)
+	return s.Key(ctx, keyID)
 }
 
 const keyColumns = `SELECT k.key_id, k.integration_id, k.prefix, k.issued_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM api_keys k LEFT JOIN api_key_use u USING (key_id)`
 
-func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
+// Key finds a key; principal.ErrKeyNotFound when there is none.
+func (s *Staff) Key(ctx context.Context, keyID uuid.UUID) (Key, error) {
 	return find(ctx, s, "key", principal.ErrKeyNotFound, pgx.RowToStructByPos[Key], keyColumns+` WHERE k.key_id = $1`,
 		keyID)
 }

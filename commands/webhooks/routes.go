@@ -21,8 +21,6 @@ import (
 
 // API lets partners manage their webhooks.
 type API struct {
-	*web.Kit
-
 	Partners *auth.Partners
 	Store    *Store
 	Sender   *Sender
@@ -183,20 +181,28 @@ func (a *API) rotate(ctx context.Context, c *call, id uuid.UUID) (*web.Answer, e
 
 // test handles POST /api/integrations/webhooks/{webhookId}/test: it sends a message at once and returns the outcome.
 func (a *API) test(ctx context.Context, c *call, id uuid.UUID) (*web.Answer, error) {
-	address, secrets, err := a.Store.secrets(ctx, c.Caller.IntegrationID, id)
+	outcome, err := a.Sender.Test(ctx, c.Writer, a.Store, c.Caller.IntegrationID, id)
+	return &web.Answer{Body: outcome}, err
+}
+
+// Test sends a message to a webhook of an integration at once, and returns the outcome. The endpoint may take longer
+// than ctx lasts and than the answer to w usually may, whose deadline Test extends.
+func (s *Sender) Test(
+	ctx context.Context, w http.ResponseWriter, store *Store, integration, id uuid.UUID,
+) (Outcome, error) {
+	address, secrets, err := store.secrets(ctx, integration, id)
 	if err != nil {
-		return nil, err
+		return Outcome{}, err
 	}
 	message := "msg_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	body, err := json.Marshal(map[string]any{
-		"id": message, "type": "webhook.test", "occurredAt": a.Now().UTC(), "cursor": "",
+		"id": message, "type": "webhook.test", "occurredAt": s.now().UTC(), "cursor": "",
 		"data": map[string]any{"webhookId": id},
 	}, json.Deterministic(true))
 	if err != nil {
-		return nil, fmt.Errorf("encode test: %w", err)
+		return Outcome{}, fmt.Errorf("encode test: %w", err)
 	}
-	// The endpoint may take longer than ctx and the usual write deadline. A recorder in a test has no deadlines.
-	_ = http.NewResponseController(c.Writer).SetWriteDeadline(a.Now().Add(attemptTime + 5*time.Second))
-	//nolint:contextcheck // ctx may end before the endpoint must answer
-	return &web.Answer{Body: a.Sender.send(c.Request.Context(), address, message, body, secrets...)}, nil
+	// A recorder in a test has no deadlines.
+	_ = http.NewResponseController(w).SetWriteDeadline(s.now().Add(attemptTime + 5*time.Second))
+	return s.send(context.WithoutCancel(ctx), address, message, body, secrets...), nil
 }

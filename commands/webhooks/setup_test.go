@@ -98,7 +98,7 @@ func newFixture(t *testing.T) *fixture {
 	run(t, func(ctx context.Context) { _ = runner.Run(ctx) })
 	kit := &web.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute}
 	d.api = &webhooks.API{
-		Kit: kit, Partners: auth.NewPartners(kit, authenticate), Store: &webhooks.Store{Pool: pool},
+		Partners: auth.NewPartners(kit, authenticate), Store: &webhooks.Store{Pool: pool},
 		Sender: webhooks.NewSender(loopback, time.Now),
 	}
 	router := mux.NewRouter()

@@ -192,6 +192,11 @@ func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason
 	return s.queryWebhook(ctx, "disable webhook", disableSQL, id, reason, actor)
 }
 
+// Replay makes a webhook of an integration send everything from a time on, again or not, as a partner's since does.
+func (s *Store) Replay(ctx context.Context, integration, id uuid.UUID, since time.Time) (StaffWebhook, error) {
+	return s.change(ctx, integration, id, settingsPatch{}, &since)
+}
+
 // delete deletes a webhook of an integration.
 func (s *Store) delete(ctx context.Context, integration, id uuid.UUID) error {
 	tag, err := s.Pool.Exec(ctx, `DELETE FROM webhooks WHERE webhook_id = $1 AND integration_id = $2`, id, integration)

@@ -14,6 +14,7 @@ type chart struct {
 type bar struct {
 	X, Y, Height int
 	Label        string
+	Past         bool // is only there to compare with
 }
 
 // The units of the picture, which takes the width of the page.
@@ -26,6 +27,7 @@ const (
 type point struct {
 	Value float64
 	Label string
+	Past  bool
 }
 
 // newChart returns a chart in which the largest value has the full height. A value above zero is always visible.
@@ -40,7 +42,7 @@ func newChart(title, summary string, points []point) *chart {
 		if most > 0 {
 			height = int(math.Ceil(p.Value / most * chartHeight))
 		}
-		c.Bars = append(c.Bars, bar{X: i * barStep, Y: chartHeight - height, Height: height, Label: p.Label})
+		c.Bars = append(c.Bars, bar{X: i * barStep, Y: chartHeight - height, Height: height, Label: p.Label, Past: p.Past})
 	}
 	return c
 }

@@ -26,6 +26,7 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
+	"novelgate/commands/webhooks"
 	"novelgate/internal/auth"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
@@ -42,6 +43,7 @@ type Config struct {
 	Base      string        // path before /console; "" or it begins with a slash
 	Origins   []string      // origins at which browsers see the console, such as https://novels.example
 	Metrics   *Metrics
+	Sender    *webhooks.Sender // for tests of webhooks
 }
 
 // Console serves the console. Create it with New.
@@ -147,6 +149,7 @@ func (c *Console) pages() []page {
 		c.commentPages(),
 		c.novelPages(),
 		c.historyPages(),
+		c.partnerPages(),
 	)
 }
 
@@ -264,8 +267,11 @@ func (c *Console) action(ctx context.Context, p *page, v *visit) (*outcome, erro
 	return p.act(ctx, v)
 }
 
-// leave remembers the outcome of an action, and sends the browser to a page that shows it.
+// leave remembers the outcome of an action, and sends the browser to a page that shows it. The action may have taken
+// all time of the request.
 func (c *Console) leave(ctx context.Context, v *visit, done *outcome, failed bool) {
+	ctx, cancel := c.Kit.WithTimeout(ctx)
+	defer cancel()
 	if done.notice != "" || done.undo != nil {
 		said := notice{Text: done.notice, Failed: failed}
 		if err := c.sessions.remember(ctx, v.session, said, done.undo); err != nil {

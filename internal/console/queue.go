@@ -313,6 +313,11 @@ func (c *Console) takeBack(ctx context.Context, v *visit) (*outcome, error) {
 			return nil, isNew(err)
 		}
 	}
+	if u.Integration != uuid.Nil {
+		if err := c.takeBackPartner(ctx, v, u, reason); err != nil {
+			return nil, err
+		}
+	}
 	if u.To == "" {
 		done.notice = "Done: " + u.Label + "."
 	}

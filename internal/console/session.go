@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/internal/auth"
 	"novelgate/internal/problem"
@@ -60,7 +61,13 @@ type undo struct {
 	Novels   []uuid.UUID       `json:"novels,omitzero"`
 	Author   *staff.AuthorName `json:"author,omitzero"` // to block or unblock
 	Block    bool              `json:"block,omitzero"`
-	To       string            `json:"to,omitzero"` // path below /console of a decision that can only be taken again
+	// Of an integration: the change of its settings or, without one, of a webhook.
+	Integration uuid.UUID         `json:"integration,omitzero"`
+	Change      *principal.Change `json:"change,omitzero"`
+	Webhook     uuid.UUID         `json:"webhook,omitzero"`
+	Enable      bool              `json:"enable,omitzero"` // the webhook
+
+	To string `json:"to,omitzero"` // path below /console of a decision that can only be taken again
 }
 
 // sessions keeps the sessions in the database, so that they hold in all replicas and end with their key.

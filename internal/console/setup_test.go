@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
@@ -22,6 +23,7 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/commands"
 	"novelgate/commands/staff"
+	"novelgate/commands/webhooks"
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
@@ -76,6 +78,7 @@ func newFixtureOn(t *testing.T, database string) *fixture {
 	c := testdb.Must(console.New(console.Config{
 		Kit: kit, Keys: auth.NewKeys(pool, now), Pool: pool, Access: pool, History: pool,
 		Addresses: web.NewAddresses(public), Origins: []string{public.String()}, Metrics: console.NewMetrics(),
+		Sender: webhooks.NewSender([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, time.Now),
 	}))(t)
 	runner := testdb.Must(projections.NewRunner(projections.Config{
 		Pool: pool, Wake: f.wake, Logger: slog.New(slog.DiscardHandler),
