@@ -21,7 +21,7 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 		return err
 	}
 	found := database.Diagnose(ctx, pool, env.now)
-	status, err := ledger.ReadStatus(ctx, pool)
+	status, err := readLedger(ctx, pool)
 	if !lacksSchema(err) { // the first serve makes it
 		found = append(found, checkLedger(&status, err))
 	}

@@ -15,6 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/internal/pgserver"
 )
@@ -82,7 +85,7 @@ func (c *ledgerCommand) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	status, err := ledger.ReadStatus(ctx, pool)
+	status, err := readLedger(ctx, pool)
 	if env.verb == "status" || err != nil {
 		return env.show(result{status, func(env *environment) { printStatus(env, &status) }}, err)
 	}
@@ -99,6 +102,18 @@ func (c *ledgerCommand) run(ctx context.Context, env *environment) error {
 		fmt.Fprintln(env.stdout, key)
 		fmt.Fprintln(env.stderr, "The private key is in", directory.KeyFile()+". Replicas sign with it after a restart.")
 	}}, err)
+}
+
+// readLedger reads the status of the ledger. A replica that starts without the signer directory records why it does not
+// sign, also beside one that signs, which clears that at its next attempt, after a second. So what looks like trouble
+// is read once more.
+func readLedger(ctx context.Context, pool *pgxpool.Pool) (ledger.Status, error) {
+	const attempt = 2 * time.Second
+	status, err := ledger.ReadStatus(ctx, pool)
+	if err == nil && status.SigningError != nil && eventlog.Sleep(ctx, attempt) {
+		return ledger.ReadStatus(ctx, pool)
+	}
+	return status, err
 }
 
 func printStatus(env *environment, s *ledger.Status) {

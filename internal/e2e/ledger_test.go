@@ -172,6 +172,10 @@ func TestExportAndVerify(t *testing.T) {
 	changed := value[int](t, s.DatabaseURL, `SELECT count(*) FROM events`) // the log index of the next event
 	s.MustCLI(t, "integration", "create", "Acme", "--capability", "posts")
 	awaitSigned(t, s.DatabaseURL)
+	execute(t, s.DatabaseURL, `UPDATE ledger_state SET signing_error = 'left by a replica that started'`)
+	if out := s.MustCLI(t, "ledger", "status"); strings.Contains(out.Stdout, "not signed") {
+		t.Errorf("while a replica signs:\n%s", out.Stdout)
+	}
 	dir := t.TempDir()
 	bundle, noKeys := filepath.Join(dir, "bundle"), filepath.Join(dir, "keys")
 	key := ledgerStatus(t, s).VerifierKeys[0]
