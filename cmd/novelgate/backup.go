@@ -149,16 +149,21 @@ func archiveState(ctx context.Context, pool *pgxpool.Pool) (archives bool, waits
 	return archives, time.Duration(seconds * float64(time.Second)), nil
 }
 
-// archiving is the part that watches the archiving of WAL. A failure stops no command, until WAL fills the disk.
-func (s *shared) archiving() part {
+// archiving is the part that watches the backup directory. A failure stops no command, until WAL fills the disk.
+func (s *shared) archiving(dir string) part {
 	waiting := registered(s.metrics, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "novelgate_backup_wal_waiting_seconds",
 		Help: "Time that the oldest WAL file has waited to be archived into --backup-dir.",
+	}))
+	newest := registered(s.metrics, prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "novelgate_backup_base_timestamp_seconds",
+		Help: "When the newest base backup in --backup-dir was complete; 0: there is none, or one is damaged.",
 	}))
 	const interval, repeat = 10 * time.Second, 10 * time.Minute
 	return part{"archiving", always(func(ctx context.Context) {
 		var said time.Time
 		for more := true; more; more = eventlog.Sleep(ctx, interval) {
+			newest.Set(newestBackup(dir))
 			_, waits, err := archiveState(ctx, s.pools.General)
 			if err != nil {
 				continue // the database is away, which others log
@@ -171,6 +176,15 @@ func (s *shared) archiving() part {
 			}
 		}
 	})}
+}
+
+// newestBackup returns the moment of the newest base backup in seconds; 0 for none.
+func newestBackup(dir string) float64 {
+	ended, err := pgserver.NewestBackup(dir)
+	if err != nil || ended.IsZero() {
+		return 0
+	}
+	return float64(ended.Unix())
 }
 
 // checkArchive checks the archiving of WAL on the embedded server.

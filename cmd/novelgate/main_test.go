@@ -370,6 +370,27 @@ func TestReadIDs(t *testing.T) {
 	}
 }
 
+// TestNewestBackup: the newest complete base backup counts; a damaged one is as good as none.
+func TestNewestBackup(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, step := range []struct {
+		name, text string
+		want       float64
+	}{
+		{"base-1.part", "", 0},
+		{"base-2", `{"ended":"2026-11-28T00:00:02Z"}`, 1795824002},
+		{"base-1", `{"ended":"2026-11-28T00:00:01Z"}`, 1795824002},
+		{"base-3", "{", 0},
+	} {
+		testdb.NoError(t, os.Mkdir(filepath.Join(dir, step.name), 0o700))
+		testdb.NoError(t, os.WriteFile(filepath.Join(dir, step.name, "backup.json"), []byte(step.text), 0o600))
+		if got := newestBackup(dir); got != step.want {
+			t.Errorf("with %s: %f, want %f", step.name, got, step.want)
+		}
+	}
+}
+
 // TestTypedDatabase: a database that is typed wins over NOVELGATE_URL, and both typed are refused. A command that has
 // no
 // --url says that the variable does not help.

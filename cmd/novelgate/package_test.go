@@ -39,6 +39,9 @@ func TestPackageFiles(t *testing.T) {
 			t.Errorf("novelgate.env lacks %s", variable[1])
 		}
 	}
+	if !strings.Contains(files["novelgate.env"], "single quotes") {
+		t.Error("novelgate.env does not say that a shell needs quotes around &")
+	}
 	if line := regexp.MustCompile(`(?m)^[^#\n].*`).FindString(files["novelgate.env"]); line != "" {
 		t.Errorf("novelgate.env sets something: %s", line)
 	}
@@ -76,6 +79,7 @@ func settingsFile(root *kong.Node) string {
 	var b strings.Builder
 	b.WriteString(`# Settings of Novelgate, each with its default. After a change: systemctl restart novelgate
 # Other directories than /var/lib/novelgate also need ReadWritePaths= in the unit: systemctl edit novelgate
+# Put values with blanks or signs such as & into single quotes: commands also read this file with a shell.
 
 # no: an upgrade of the package does not restart running services.
 #RESTART_ON_UPGRADE=yes

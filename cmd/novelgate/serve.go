@@ -197,7 +197,7 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 		slog.Bool("sandbox", c.Sandbox), slog.Bool("standby", db.isStandby), slog.Bool("relay", c.Relay.URL != ""))
 	parts := []part{{"embedded database", always(db.watch)}}
 	if c.BackupDir != "" {
-		parts = append(parts, s.archiving())
+		parts = append(parts, s.archiving(c.BackupDir))
 	}
 	if db.isStandby {
 		parts = append(parts, part{"standby", db.awaitPromotion})

@@ -246,6 +246,16 @@ func backups(dir string) (list []Backup, err error) {
 	return list, nil
 }
 
+// NewestBackup returns the moment to which the newest base backup of a backup directory can be restored at the earliest;
+// the zero Time if there is none.
+func NewestBackup(dir string) (time.Time, error) {
+	list, err := backups(dir)
+	if err != nil || len(list) == 0 {
+		return time.Time{}, err
+	}
+	return list[len(list)-1].Ended, nil
+}
+
 // Prune deletes all base backups but the newest ones, and the WAL that only the deleted ones need. It returns the names
 // of the deleted backups.
 func Prune(dir string, keep int) (deleted []string, err error) {
