@@ -242,10 +242,17 @@ func client(r *http.Request) netip.Addr {
 }
 
 // signInBody is what the page of the sign-in shows.
-type signInBody struct{ To, Problem string }
+type signInBody struct {
+	To, Problem string
+	Insecure    bool // the browser will not keep the cookie
+}
 
 func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
-	c.render(w, r, nil, &view{template: "sign-in", title: "Sign in", body: signInBody{To: local(r.URL.Query().Get("to"))}})
+	c.render(w, r, nil, &view{template: "sign-in", title: "Sign in", body: signInBody{
+		To: local(r.URL.Query().Get("to")),
+		// Browsers send this header only to where they keep secure cookies: over https, and on their own machine.
+		Insecure: r.Header.Get("Sec-Fetch-Site") == "",
+	}})
 }
 
 // signIn takes a key, and makes a session of it.
@@ -259,7 +266,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.Kit.Logger.WarnContext(ctx, "sign-in refused", slog.String("requestId", web.RequestID(ctx)),
 			slog.String("client", client(r).String()), slog.String("key", auth.Redact(key[:min(len(key), 64)])),
 			slog.Any("error", err))
-		c.render(w, r, nil, &view{template: "sign-in", title: "Sign in", status: status, body: signInBody{to, why}})
+		c.render(w, r, nil, &view{template: "sign-in", title: "Sign in", status: status, body: signInBody{To: to, Problem: why}})
 	}
 	if !c.attempts.allowed(r, now) {
 		w.Header().Set("Retry-After", "6")

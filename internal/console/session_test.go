@@ -67,6 +67,9 @@ func TestSignIn(t *testing.T) {
 		}
 	}
 	stranger := &browser{fixture: f}
+	if page := stranger.get(t, "/console/sign-in"); !strings.Contains(page, "only over https") {
+		t.Error("a browser that will not keep the session is not told so")
+	}
 	w := stranger.do(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/comments?state=hidden", nil))
 	if got := w.Header().Get("Location"); got != "/console/sign-in?to=%2Fcomments%3Fstate%3Dhidden" {
 		t.Errorf("without a session: %d, %q", w.Code, got)
