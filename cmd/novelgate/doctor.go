@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
@@ -20,19 +23,27 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	found := database.Diagnose(ctx, pool, env.now)
 	status, err := readLedger(ctx, pool)
-	if !lacksSchema(err) { // the first serve makes it
-		found = append(found, checkLedger(&status, err))
-	}
-	if c.DatabaseURL == "" {
-		found = append(found, checkDisk(pgserver.Disk(c.DataDir)), checkArchive(archiveState(ctx, pool)))
-	}
+	found := c.diagnose(ctx, pool, env.now, &status, err)
 	err = env.show(result{found, func(env *environment) { printFindings(env, found) }}, nil)
 	if err == nil && slices.ContainsFunc(found, func(f database.Finding) bool { return f.Status == database.Fail }) {
 		return errors.New("the database is not fit for the service, or the ledger stands still: see the checks that fail")
 	}
 	return err
+}
+
+// diagnose makes all checks. status and err are what reading the ledger returned.
+func (f DatabaseFlags) diagnose(
+	ctx context.Context, pool *pgxpool.Pool, now func() time.Time, status *ledger.Status, err error,
+) []database.Finding {
+	found := database.Diagnose(ctx, pool, now)
+	if !lacksSchema(err) { // the first serve makes it
+		found = append(found, checkLedger(status, err))
+	}
+	if f.DatabaseURL == "" {
+		found = append(found, checkDisk(pgserver.Disk(f.DataDir)), checkArchive(archiveState(ctx, pool)))
+	}
+	return found
 }
 
 // printFindings prints findings, and below each what to do, in lines that a terminal of 80 columns does not break.

@@ -363,6 +363,11 @@ func (c *serveCommand) addConsole(
 	config := console.Config{
 		Kit: s.kit, Keys: keys, Pool: s.pools.General, Access: s.pools.Access, History: s.pools.History,
 		Addresses: s.addresses, Metrics: registered(s.metrics, console.NewMetrics()), Sender: sender,
+		Version: version, Gatherer: s.metrics,
+		Diagnose: func(ctx context.Context) []database.Finding {
+			status, err := ledger.ReadStatus(ctx, s.pools.General)
+			return c.diagnose(ctx, s.pools.General, s.now, &status, err)
+		},
 	}
 	if c.ConsoleOn == "public" {
 		config.Base, config.Origins = s.addresses.Base(), []string{prefix.Scheme + "://" + prefix.Host}

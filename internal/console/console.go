@@ -23,11 +23,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/internal/auth"
+	"novelgate/internal/database"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
 )
@@ -44,9 +46,14 @@ type Config struct {
 	Origins   []string      // origins at which browsers see the console, such as https://novels.example
 	Metrics   *Metrics
 	Sender    *webhooks.Sender // for tests of webhooks
+
+	// For the page of the system:
+	Version  string
+	Gatherer prometheus.Gatherer                          // the metrics of the process
+	Diagnose func(ctx context.Context) []database.Finding // the checks of `novelgate doctor`
 }
 
-// Console serves the console. Create it with New.
+// Console serves the console. Create it with New, and let Run run.
 type Console struct {
 	Config
 
@@ -54,14 +61,18 @@ type Console struct {
 	sessions  sessions
 	attempts  attempts
 	protect   *http.CrossOriginProtection
+	surveys   *database.ScrapeCache[*survey]
+	samples   samples
+	rebuilds  rebuilds
 }
 
 // New returns a console.
 func New(config Config) (*Console, error) {
 	c := &Console{
 		Config: config, sessions: newSessions(config.Access), attempts: newAttempts(),
-		protect: http.NewCrossOriginProtection(),
+		protect: http.NewCrossOriginProtection(), rebuilds: rebuilds{requests: make(chan *rebuilding)},
 	}
+	c.surveys = database.NewScrapeCache(config.Kit.Now, c.readSurvey)
 	for _, origin := range config.Origins {
 		if err := c.protect.AddTrustedOrigin(origin); err != nil {
 			return nil, err //nolint:wrapcheck // it names the origin
@@ -150,6 +161,7 @@ func (c *Console) pages() []page {
 		c.novelPages(),
 		c.historyPages(),
 		c.partnerPages(),
+		c.systemPages(),
 	)
 }
 

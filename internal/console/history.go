@@ -270,7 +270,7 @@ func (c *Console) eventLines(ctx context.Context, list []history.Event) ([]event
 // linkTo returns the path of the page about the aggregate of an event; "" if it has none.
 func linkTo(e *history.Event) string {
 	page := map[string]string{
-		events.PostStream: "/comments/", events.NovelStream: "/novels/", events.AuthorStream: "/authors/",
+		events.PostStream: "/comments/", events.NovelStream: "/novels/", events.AuthorStream: "/comments?author=",
 		events.IntegrationStream: "/partners/",
 	}[e.StreamType]
 	switch {

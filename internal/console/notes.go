@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -62,8 +63,12 @@ const ForgetNotesSQL = `DELETE FROM console_notes n
 WHERE EXISTS (SELECT FROM posts p WHERE p.post_id = n.subject_id AND p.author_id IS NULL)
    OR EXISTS (SELECT FROM events e WHERE e.stream_id = n.subject_id AND e.event_type = 'author.erased.v1')`
 
-// Run deletes what is over, once a minute, until ctx ends: sessions, claims, and notes about what was erased.
+// Run carries out the rebuilds that staff start, until ctx ends. Once a minute it notes the latency of commands, and
+// deletes what is over: sessions, claims, and notes about what was erased.
 func (c *Console) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { c.rebuilds.serve(ctx, c) })
 	for more := true; more; more = eventlog.Sleep(ctx, time.Minute) {
 		batch := &pgx.Batch{}
 		batch.Queue(`DELETE FROM console_sessions WHERE ends_at < $1`, c.Kit.Now())
@@ -71,6 +76,9 @@ func (c *Console) Run(ctx context.Context) {
 		batch.Queue(ForgetNotesSQL)
 		if err := c.Pool.SendBatch(ctx, batch).Close(); err != nil && ctx.Err() == nil {
 			c.Kit.Logger.WarnContext(ctx, "the console has not been tidied", slog.Any("error", err))
+		}
+		if err := c.samples.add(c.Gatherer, c.Kit.Now()); err != nil {
+			c.Kit.Logger.WarnContext(ctx, "the latency of commands is not noted", slog.Any("error", err))
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
@@ -28,6 +29,7 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
 	"novelgate/internal/console"
+	"novelgate/internal/database"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 	"novelgate/internal/title"
@@ -41,6 +43,7 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
 // fixture is the console on its own database.
 type fixture struct {
+	console      *console.Console
 	handler      http.Handler
 	router       *mux.Router
 	wake         *eventlog.Wake // of the projections
@@ -57,9 +60,9 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // newFixtureOn returns a fixture on a database.
-func newFixtureOn(t *testing.T, database string) *fixture {
+func newFixtureOn(t *testing.T, databaseURL string) *fixture {
 	t.Helper()
-	pool := testdb.Pool(t, database)
+	pool := testdb.Pool(t, databaseURL)
 	f := &fixture{
 		log: &bytes.Buffer{}, wake: eventlog.NewWake(),
 		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
@@ -71,15 +74,20 @@ func newFixtureOn(t *testing.T, database string) *fixture {
 		return f.now
 	}
 	kit := &web.Kit{
-		Logger: slog.New(slog.NewTextHandler(f.log, nil)), Timeout: time.Minute, Now: now,
+		Logger: slog.New(slog.NewTextHandler(f.log, nil)), Timeout: time.Minute, Now: now, Metrics: web.NewMetrics(),
 		Problems: []func(error) *problem.Error{commands.Problem, staff.Problem, readapi.Problem, history.Problem},
 	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(kit.Metrics)
 	public := testdb.Must(url.Parse("https://novels.example"))(t)
 	c := testdb.Must(console.New(console.Config{
 		Kit: kit, Keys: auth.NewKeys(pool, now), Pool: pool, Access: pool, History: pool,
 		Addresses: web.NewAddresses(public), Origins: []string{public.String()}, Metrics: console.NewMetrics(),
-		Sender: webhooks.NewSender([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, time.Now),
+		Sender:  webhooks.NewSender([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, time.Now),
+		Version: "1.2.3", Gatherer: metrics,
+		Diagnose: func(ctx context.Context) []database.Finding { return database.Diagnose(ctx, pool, now) },
 	}))(t)
+	f.console = c
 	runner := testdb.Must(projections.NewRunner(projections.Config{
 		Pool: pool, Wake: f.wake, Logger: slog.New(slog.DiscardHandler),
 	}))(t)
@@ -141,7 +149,7 @@ func (b *browser) get(t *testing.T, path string) string {
 	t.Helper()
 	w := b.do(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 	if w.Code != http.StatusOK {
-		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		t.Fatalf("%s: %d %s\n%s", path, w.Code, w.Body, b.log)
 	}
 	return w.Body.String()
 }
