@@ -166,6 +166,7 @@ type AuthorFilter struct {
 	IntegrationID uuid.UUID
 	Linked        *bool
 	Blocked       *bool
+	Prefix        string // with which the uuid begins
 	After         string // uuid of the previous page's last author
 	Limit         int    // 1 or more
 }
@@ -177,5 +178,5 @@ func (s *Staff) ListAuthors(ctx context.Context, f AuthorFilter) ([]Author, erro
 		return nil, err
 	}
 	return database.Collect(ctx, s.Pool, "authors", pgx.RowToStructByPos[Author], authorsSQL, f.IntegrationID, f.After,
-		f.Linked, f.Blocked, f.Limit)
+		f.Linked, f.Blocked, f.Limit, f.Prefix)
 }

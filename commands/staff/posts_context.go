@@ -93,19 +93,27 @@ func (s *Staff) PostContext(ctx context.Context, id uuid.UUID) (PostContext, err
 	if found.Post.Author == nil || found.Post.Withdrawn {
 		return found, nil
 	}
-	author := &AuthorContext{Moderated: lists[4]}
-	author.Author, err = s.AuthorWithHistory(ctx, AuthorName{found.Post.IntegrationID, found.Post.Author.ExternalUUID})
+	author, err := s.AuthorContext(ctx, AuthorName{found.Post.IntegrationID, found.Post.Author.ExternalUUID})
 	switch {
 	case errors.Is(err, ErrNoSuchAuthor): // the projection has not applied the first comment yet
 		return found, nil
 	case err != nil:
 		return PostContext{}, err
 	}
-	counts, err := database.Collect(ctx, s.Pool, "counts of an author", pgx.RowTo[int], postsCountsSQL, author.ID)
-	if err != nil {
-		return PostContext{}, err
+	author.Moderated = lists[4]
+	found.Author = &author
+	return found, nil
+}
+
+// AuthorContext finds an author as AuthorWithHistory does, with counts, and without Moderated.
+func (s *Staff) AuthorContext(ctx context.Context, name AuthorName) (found AuthorContext, err error) {
+	if found.Author, err = s.AuthorWithHistory(ctx, name); err != nil {
+		return AuthorContext{}, err
 	}
-	author.Posts, author.Hidden, author.Reports = counts[0], counts[1], counts[2]
-	found.Author = author
+	counts, err := database.Collect(ctx, s.Pool, "counts of an author", pgx.RowTo[int], postsCountsSQL, found.ID)
+	if err != nil {
+		return AuthorContext{}, err
+	}
+	found.Posts, found.Hidden, found.Reports = counts[0], counts[1], counts[2]
 	return found, nil
 }

@@ -159,6 +159,7 @@ func (c *Console) pages() []page {
 		c.queuePages(),
 		c.commentPages(),
 		c.novelPages(),
+		c.authorPages(),
 		c.historyPages(),
 		c.partnerPages(),
 		c.systemPages(),

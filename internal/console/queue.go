@@ -210,7 +210,7 @@ WHERE item_id = ANY ($1) AND person_id <> $2 AND ends_at > $3`, all, v.user.ID, 
 // standardReasons are those of decisions in a queue without a reason of their own.
 var standardReasons = map[string]string{
 	staff.Hide: "Against the rules of this platform.", staff.Dismiss: "The reports are unfounded.",
-	approve: "Approved in the queue.", reject: "Not for this platform.", "block": "Repeatedly against the rules.",
+	approve: "Approved in the queue.", reject: "Not for this platform.", block: "Repeatedly against the rules.",
 }
 
 // decideItem decides about the item of a queue, and leads to the next one, or about the comment of a page.
@@ -223,7 +223,7 @@ func (c *Console) decideItem(ctx context.Context, v *visit) (done *outcome, err 
 		}
 		v.PostForm.Set("reason", standard)
 	}
-	if decision == "block" {
+	if decision == block {
 		done, err = c.blockAuthor(ctx, v)
 	} else if mux.Vars(v.Request)["queue"] == "novels" {
 		done, err = decideNovels(ctx, v)
@@ -266,8 +266,8 @@ func (c *Console) blockAuthor(ctx context.Context, v *visit) (*outcome, error) {
 	done := &outcome{
 		notice: "Blocked " + found.Author.Username + ", and hid the comment.",
 		undo: &undo{
-			Label: "Unblock " + found.Author.Username + " and restore the comment", Author: &name, Decision: staff.Restore,
-			Posts: []uuid.UUID{id},
+			Label: "Unblock " + found.Author.Username + " and restore the comment", Author: &name, OnAuthor: unblock,
+			Decision: staff.Restore, Posts: []uuid.UUID{id},
 		},
 	}
 	if decided.Items[0].Problem != nil { // it was hidden before
@@ -305,12 +305,9 @@ func (c *Console) takeBack(ctx context.Context, v *visit) (*outcome, error) {
 	}
 	done := &outcome{to: u.To}
 	if u.Author != nil {
-		decide := v.command("/author").UnblockAuthor
-		if u.Block {
-			decide = v.command("/author").BlockAuthor
-		}
-		if _, err := decide(ctx, *u.Author, reason); isNew(err) != nil {
-			return nil, isNew(err)
+		_, err := authorDecisions[u.OnAuthor].decide(v.command("/author"), ctx, *u.Author, reason)
+		if isNew(err) != nil {
+			return nil, err
 		}
 	}
 	if u.Integration != uuid.Nil {

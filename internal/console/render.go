@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ func (c *Console) parse() map[string]*template.Template {
 		"dict":     dict,
 		"list":     func(items ...any) []any { return items },
 		"short":    func(id uuid.UUID) string { return id.String()[:8] },
-		"escape":   url.PathEscape,
+		"escape":   segment,
 		"personal": personal,
 		"add":      func(a, b int) int { return a + b },
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))

@@ -59,8 +59,8 @@ type undo struct {
 	Decision string            `json:"decision,omitzero"` // of Posts, such as staff.Hide, or of Novels, such as reject
 	Posts    []uuid.UUID       `json:"posts,omitzero"`
 	Novels   []uuid.UUID       `json:"novels,omitzero"`
-	Author   *staff.AuthorName `json:"author,omitzero"` // to block or unblock
-	Block    bool              `json:"block,omitzero"`
+	Author   *staff.AuthorName `json:"author,omitzero"`
+	OnAuthor string            `json:"onAuthor,omitzero"` // decision about Author, such as unblock
 	// Of an integration: the change of its settings or, without one, of a webhook.
 	Integration uuid.UUID         `json:"integration,omitzero"`
 	Change      *principal.Change `json:"change,omitzero"`
