@@ -1,4 +1,4 @@
--- The asynchronous projections posts, novels and activity, with their checkpoints.
+-- The asynchronous projections posts, words, novels and activity, with their checkpoints.
 
 -- +goose Up
 CREATE TABLE projections (
@@ -158,6 +158,62 @@ $$;
 GRANT EXECUTE ON FUNCTION post_is_hidden TO PUBLIC;
 COMMENT ON FUNCTION post_is_hidden IS 'Whether readers must not see a comment: hidden, moderated_at and recorded_at from posts, posts_hidden_until from author_decisions (NULL without a row). The latest decision holds.';
 
+-- The words of comments, by which staff find them; empty unless the service runs with --search-comments.
+--
+-- A word is a hash of 32 bits, after the number of its segment: log_index >> 16. A GIN index cannot stop after the first of many matches, nor
+-- return them in an order. With a key for each word in each segment, a search goes from segment to segment, the latest first, and stops when
+-- it has enough: however frequent a word is, it has at most 65,536 matches in one. New comments change only the keys of the latest segment,
+-- so the pages that they need stay in memory. The list of pending entries is short, because each probe reads all of it, but not empty: to sort
+-- in each comment by itself would cost three times as much.
+--
+-- The first word is the author, by whom an erasure finds the row. It is negative, and so is not one of a text.
+CREATE TABLE post_words (
+    log_index bigint   NOT NULL,
+    post_id   uuid     NOT NULL,
+    words     bigint[] NOT NULL,
+    CONSTRAINT post_words_pkey PRIMARY KEY (log_index)
+);
+CREATE INDEX post_words_words ON post_words USING gin (words) WITH (gin_pending_list_limit = 256);
+
+COMMENT ON TABLE post_words IS 'Projection words: hashes of the words in the latest text of each comment that was not erased or withdrawn. Rebuildable from events.';
+COMMENT ON COLUMN post_words.log_index IS 'Place of the comment in the log.';
+
+-- Simple enough to be inlined, because the projection calls it for each comment.
+CREATE FUNCTION author_word(p_author_id uuid) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT ('x' || left(translate(p_author_id::text, '-', ''), 16))::bit(64)::bigint | (1::bigint << 63)
+$$;
+COMMENT ON FUNCTION author_word IS 'The first of the words of each comment of an author: 59 random bits of the identifier.';
+
+-- For these two, see posts_of_authors. A statement that calls one also names post_words.
+CREATE FUNCTION words_of_author(p_author_id uuid) RETURNS bigint[]
+    LANGUAGE sql STABLE SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET jit = off AS $$
+    SELECT coalesce(array_agg(w.log_index), '{}') FROM post_words AS w WHERE w.words @> ARRAY[author_word(p_author_id)]
+$$;
+COMMENT ON FUNCTION words_of_author IS 'The comments of an author in post_words, by log_index.';
+
+-- +goose StatementBegin
+CREATE FUNCTION posts_with_words(p_hashes bigint[], p_from bigint, p_to bigint, p_most integer)
+    RETURNS TABLE (found_post uuid, found_place bigint)
+    LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET jit = off
+    SET max_parallel_workers_per_gather = 0 SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    found_rows integer;
+BEGIN
+    FOR segment IN REVERSE ((p_to - 1) >> 16)::integer .. (p_from >> 16)::integer LOOP
+        RETURN QUERY
+            SELECT w.post_id, w.log_index FROM post_words AS w
+            WHERE w.words @> ARRAY(SELECT segment::bigint << 32 | h FROM unnest(p_hashes) AS h)
+              AND w.log_index + 0 >= p_from AND w.log_index + 0 < p_to -- not by the primary key
+            ORDER BY w.log_index DESC LIMIT p_most;
+        GET DIAGNOSTICS found_rows = ROW_COUNT;
+        p_most := p_most - found_rows;
+        EXIT WHEN p_most = 0;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION posts_with_words IS 'The latest p_most comments with all of these words, with their place in the log: from p_from, and before p_to.';
+
 -- Most batches update authors in place: free room on the page avoids index updates.
 CREATE TABLE authors (
     author_id              uuid        NOT NULL,
@@ -312,5 +368,5 @@ COMMENT ON COLUMN chapter_activity.chapter_number IS '-1 for the novel as a whol
 
 -- +goose Down
 DROP TABLE chapter_activity, novel_activity, integration_activity, thread_activity, daily_facts, novels, authors;
-DROP FUNCTION post_is_hidden, posts_of_authors, novels_with_facets, novel_facets;
-DROP TABLE reported_posts, posts, projection_rebuilds, projections;
+DROP FUNCTION post_is_hidden, posts_of_authors, novels_with_facets, novel_facets, posts_with_words, words_of_author, author_word;
+DROP TABLE post_words, reported_posts, posts, projection_rebuilds, projections;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,9 @@ const (
 // ErrUnknownProjection is returned for a name without a projection, or without a checkpoint.
 var ErrUnknownProjection = errors.New("unknown projection")
 
+// ErrOff means that an optional projection is not kept.
+var ErrOff = fmt.Errorf("%w: the projection is switched off, see novelgate serve --help", eventlog.ErrBlocked)
+
 // checkpoint is the row of a projection in the table projections.
 type checkpoint struct {
 	generation int
@@ -35,7 +39,8 @@ VALUES ($1, $2, 0, 'running', statement_timestamp()) ON CONFLICT (name) DO NOTHI
 
 const readCheckpointSQL = `SELECT generation, position, state FROM projections WHERE name = $1`
 
-// loadCheckpoint returns the checkpoint of a projection. It creates a missing one.
+// loadCheckpoint returns the checkpoint of a projection. It creates a missing one, unless the projection is optional:
+// then it fails with ErrOff.
 func loadCheckpoint(ctx context.Context, db database.DB, projection Projection) (c checkpoint, err error) {
 	if err := CreateCheckpoint(ctx, db, projection); err != nil {
 		return checkpoint{}, err
@@ -44,11 +49,15 @@ func loadCheckpoint(ctx context.Context, db database.DB, projection Projection) 
 	return c, wrap(err, "read checkpoint")
 }
 
-// CreateCheckpoint creates the checkpoint of a projection that has never run, at the beginning of the log.
+// CreateCheckpoint creates the checkpoint of a projection that has never run, at the beginning of the log. For an
+// optional one it fails with ErrOff.
 func CreateCheckpoint(ctx context.Context, db database.DB, projection Projection) error {
 	var exists bool
 	if err := db.QueryRow(ctx, existsSQL, projection.Name()).Scan(&exists); err != nil || exists {
 		return wrap(err, "look for checkpoint")
+	}
+	if slices.ContainsFunc(Optional(), func(p Projection) bool { return p.Name() == projection.Name() }) {
+		return ErrOff
 	}
 	_, err := db.Exec(ctx, createCheckpointSQL, projection.Name(), projection.Generation())
 	return wrap(err, "create checkpoint")

@@ -74,10 +74,13 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 	})
 }
 
-// load begins a turn at the checkpoint. It fails with errGeneration or errStopped, which wrap eventlog.ErrBlocked, if
-// the projection must not continue.
+// load begins a turn at the checkpoint. It fails with errGeneration, errStopped or ErrOff, which wrap
+// eventlog.ErrBlocked, if the projection must not continue.
 func (f *follower) load(ctx context.Context) error {
 	c, err := loadCheckpoint(ctx, f.pool, f.projection)
+	if errors.Is(err, ErrOff) {
+		f.begun()
+	}
 	if err != nil {
 		return err
 	}

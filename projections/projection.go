@@ -8,6 +8,7 @@ package projections
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,10 +67,34 @@ func All() []Projection {
 	}
 }
 
+// Optional returns the asynchronous projections that are kept only while they have a checkpoint, which package rebuild
+// creates and deletes (see rebuild.SwitchOn).
+func Optional() []Projection { return []Projection{Words{}} }
+
+// NeverBuilt is the generation of an optional projection that was switched on and has no rows yet. A rebuild follows,
+// as for any other older generation.
+const NeverBuilt = 1
+
+// Built returns All and the optional projections that have rows.
+func Built(ctx context.Context, db database.DB) ([]Projection, error) {
+	built := All()
+	for _, p := range Optional() {
+		var generation int
+		err := db.QueryRow(ctx, `SELECT generation FROM projections WHERE name = $1`, p.Name()).Scan(&generation)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return nil, fmt.Errorf("read the generation of %s: %w", p.Name(), err)
+		}
+		if generation > NeverBuilt {
+			built = append(built, p)
+		}
+	}
+	return built, nil
+}
+
 // Find returns the projection with a name, asynchronous or inline. It fails with ErrUnknownProjection.
 func Find(name string) (Projection, error) {
 	var names []string
-	for _, p := range append(All(), Inline()...) {
+	for _, p := range slices.Concat(All(), Optional(), Inline()) {
 		if p.Name() == name {
 			return p, nil
 		}

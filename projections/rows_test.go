@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite testdata/rows.golden")
 
 // everyProjection returns the inline projections and the asynchronous ones.
 func everyProjection() []projections.Projection {
-	return append(projections.Inline(), projections.All()...)
+	return slices.Concat(projections.Inline(), projections.All(), projections.Optional())
 }
 
 // replayed returns the rows of the tables, sorted, that the projections derive from these batches. It appends missing
@@ -226,6 +226,12 @@ func TestRows(t *testing.T) {
 			said("a", "u", "First", 5, "", ""), said("b", "u", "Backdated", 1, "", ""),
 			said("c", "u", "Same instant", 5, "", ""),
 		},
+		"comments, edited and withdrawn": slices.Concat(
+			[]events.Recorded{said("a", "u", "U", 0, "", ""), said("b", "u", "U", 1, "", "")},
+			history(events.PostStream, events.PostID(partner, "a"), 2,
+				events.PostEdited{NewText: true, Comment: &events.Comment{ExternalUUID: "u", Username: "U", Content: "new words"}},
+				events.PostEdited{NewChapter: true}),
+			history(events.PostStream, events.PostID(partner, "b"), 2, events.PostWithdrawn{})),
 		"comments of an erased author, who comes back": slices.Concat(
 			[]events.Recorded{said("a", "u", "U", 0, "", ""), said("b", "v", "V", 0, "a", "")},
 			history(events.AuthorStream, testdb.AuthorID(partner, "u"), 1, events.AuthorErased{IntegrationID: partner}),

@@ -220,8 +220,8 @@ var rewriteSQL = []string{
 	`SET lock_timeout = '10s'`,
 	console.ForgetNotesSQL,
 	`DELETE FROM pg_catalog.pg_statistic WHERE starelid IN (
-    SELECT unnest(ARRAY['posts', 'authors', 'author_decisions', 'console_notes', 'events']::regclass[]))`,
-	`VACUUM (FULL, ANALYZE) posts, authors, author_decisions, console_notes, events`,
+    SELECT unnest(ARRAY['posts', 'authors', 'post_words', 'author_decisions', 'console_notes', 'events']::regclass[]))`,
+	`VACUUM (FULL, ANALYZE) posts, authors, post_words, author_decisions, console_notes, events`,
 	`VACUUM (FULL) pg_catalog.pg_statistic`,
 	`CHECKPOINT`,
 }

@@ -181,7 +181,11 @@ func (c *eventsVerify) verify(ctx context.Context, env *environment, config audi
 // the first rows that differ are a fault each, and all others together are one fault. A projection that cannot be
 // compared is one fault.
 func (v *verification) compareProjections(ctx context.Context, env *environment, pool *pgxpool.Pool) error {
-	for _, p := range append(projections.All(), projections.Inline()...) {
+	built, err := projections.Built(ctx, pool)
+	if err != nil {
+		return err
+	}
+	for _, p := range append(built, projections.Inline()...) {
 		progress := env.progress("replay "+p.Name(), "events")
 		fault := func(count int64, format string, details ...any) {
 			v.Add(audit.Fault{Part: audit.Projection(p.Name()), Count: count, Detail: fmt.Sprintf(format, details...)})

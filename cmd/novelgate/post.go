@@ -34,6 +34,7 @@ type postList struct {
 	Integration string   `placeholder:"NAME" help:"Only posts of this integration, by name or id."`
 	Author      string   `help:"Only posts of this author: the partner's identifier with --integration, otherwise the authorId."`
 	State       *string  `enum:"visible,hidden,reported,edited,withdrawn" placeholder:"STATE" help:"visible, hidden, reported (waiting for a decision), edited or withdrawn."`
+	Text        string   `placeholder:"WORDS" help:"Only posts with all these words, if the service runs with --search-comments."`
 	Chapter     string   `placeholder:"NUMBER" help:"Only posts on this chapter; none: on the novel as a whole."`
 	From        *instant `placeholder:"TIME" help:"Received at this time (RFC 3339) or later."`
 	To          *instant `placeholder:"TIME" help:"Received before this time."`
@@ -43,8 +44,8 @@ type postList struct {
 // filter looks up what the flags name.
 func (c *postList) filter(ctx context.Context, s staffService) (staff.PostFilter, error) {
 	f := staff.PostFilter{
-		State: textOf(c.State), Chapter: c.Chapter, From: (*time.Time)(c.From), To: (*time.Time)(c.To), Sort: c.Sort,
-		Limit: c.Limit.readLimit(),
+		State: textOf(c.State), Text: c.Text, Chapter: c.Chapter, From: (*time.Time)(c.From), To: (*time.Time)(c.To),
+		Sort: c.Sort, Limit: c.Limit.readLimit(),
 	}
 	if c.Chapter != "" && !staff.IsChapter(c.Chapter) {
 		return f, errors.New("--chapter: must be a decimal number or none")

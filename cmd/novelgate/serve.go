@@ -59,6 +59,7 @@ type serveCommand struct {
 	Connections    int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen; others wait to be accepted (default: ${default})."`
 	Console        bool          `env:"NOVELGATE_CONSOLE" default:"true" negatable:"" help:"Serve the console of staff and auditors, at /console."`
 	ConsoleOn      string        `env:"NOVELGATE_CONSOLE_ON" default:"public" enum:"public,ops" placeholder:"LISTENER" help:"Where the console is: public, at --listen, or ops, at --ops-listen (default: ${default})."`
+	SearchComments bool          `env:"NOVELGATE_SEARCH_COMMENTS" help:"Keep the words of comments, so that staff find comments by their text. The replica that starts last decides for all; without this flag it deletes the words."`
 	Webhooks       webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
 	AllowUnsafeDurability bool `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
@@ -268,16 +269,18 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		{"notifications of appends", always(func(ctx context.Context) { s.wake.Notify(ctx, pool, s.logger) })},
 	}
 	tail := eventlog.NewTail(pool.Config().ConnConfig, 0)
+	followed := append(projections.All(), projections.Optional()...)
 	runner, err := projections.NewRunner(projections.Config{
-		Pool: pool, Tail: tail, Wake: s.wake, Logger: s.logger, Tracer: s.tracer,
+		Pool: pool, Projections: followed, Tail: tail, Wake: s.wake, Logger: s.logger, Tracer: s.tracer,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	// Tables of an older generation are there after an upgrade, and after a failover or a restore.
-	upgrade := rebuild.UpgradeConfig{Pool: pool, Now: s.now, Logger: s.logger}
+	upgrade := rebuild.UpgradeConfig{Pool: pool, Projections: followed, Now: s.now, Logger: s.logger}
 	parts = append(parts, part{"projections", runner.Run}, part{"rebuilds", always(func(ctx context.Context) {
-		for more := true; more; more = eventlog.Sleep(ctx, upgradeInterval) {
+		for switched, more := false, true; more; more = eventlog.Sleep(ctx, upgradeInterval) {
+			switched = switched || c.switchWords(ctx, s)
 			rebuild.Upgrade(ctx, upgrade)
 		}
 	})})
@@ -386,6 +389,19 @@ func (c *serveCommand) addConsole(
 
 // registrar has routes.
 type registrar interface{ Register(router *mux.Router) }
+
+// switchWords switches the projection of words on or off for all replicas, and reports whether it has.
+func (c *serveCommand) switchWords(ctx context.Context, s *shared) bool {
+	switchTo := rebuild.SwitchOff
+	if c.SearchComments {
+		switchTo = rebuild.SwitchOn
+	}
+	err := switchTo(ctx, s.pools.General, projections.Words{})
+	if err != nil && ctx.Err() == nil {
+		s.logger.WarnContext(ctx, "--search-comments has no effect yet; trying again", slog.Any("error", err))
+	}
+	return err == nil
+}
 
 // register adds the routes of APIs.
 func register(router *mux.Router, apis ...registrar) {

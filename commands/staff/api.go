@@ -78,7 +78,7 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, novelPath + "/publish", moderateNovel((*Staff).PublishByID), "novels/*/publish", nil},
 
 		{http.MethodGet, postsPath, listPosts, "", []string{
-			"novel", "author", "integration", "state", "chapter", "from", "to", "sort", "limit", "cursor",
+			"novel", "author", "integration", "state", "text", "chapter", "from", "to", "sort", "limit", "cursor",
 		}},
 		{http.MethodPost, postsPath + "/decisions", withBody(decidePosts), "posts/decisions", nil},
 		{http.MethodGet, postPath, showPost, "", nil},

@@ -38,6 +38,8 @@ func Problem(err error) *problem.Error {
 		return problem.ErrNotFound.WithDetail("There is no such post.")
 	case errors.Is(err, ErrPostCursor):
 		return invalid("cursor", err)
+	case errors.Is(err, ErrNoWord), errors.Is(err, ErrNoWords), errors.Is(err, ErrWordsLate):
+		return invalid("text", err)
 	case errors.Is(err, author.ErrUUIDInvalid):
 		return invalid("uuid", err)
 	case errors.Is(err, author.ErrMemberInvalid):

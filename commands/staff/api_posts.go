@@ -52,8 +52,8 @@ func listPosts(ctx context.Context, c *call) (*web.Answer, error) {
 	q := c.query
 	f := PostFilter{
 		NovelID: q.ID("novel").UUID, AuthorID: q.ID("author").UUID, IntegrationID: q.ID("integration").UUID,
-		State:   q.OneOf("state", OnlyVisible, OnlyHidden, OnlyReported, OnlyEdited, OnlyWithdrawn),
-		Chapter: q.Text("chapter"), From: q.Time("from"), To: q.Time("to"),
+		State: q.OneOf("state", OnlyVisible, OnlyHidden, OnlyReported, OnlyEdited, OnlyWithdrawn),
+		Text:  q.Text("text"), Chapter: q.Text("chapter"), From: q.Time("from"), To: q.Time("to"),
 		Sort: q.OneOf("sort", Newest, Waiting), Cursor: q.Text("cursor"), Limit: c.limit(),
 	}
 	if f.Chapter != "" && !IsChapter(f.Chapter) {

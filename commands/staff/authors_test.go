@@ -52,7 +52,7 @@ func appendAll(t testing.TB, s *staff.Staff, recorded ...events.Recorded) {
 func project(t *testing.T, s *staff.Staff, from events.Position) events.Position {
 	t.Helper()
 	log := testdb.Must(eventlog.ReadFrom(t.Context(), s.Pool, from, 1_000_000))(t)
-	for _, p := range projections.All() {
+	for _, p := range append(projections.All(), projections.Optional()...) {
 		testdb.NoError(t, p.Apply(t.Context(), s.Pool, log))
 	}
 	return from + events.Position(len(log))

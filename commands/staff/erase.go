@@ -205,7 +205,7 @@ func (e eraser) erase(ctx context.Context, db database.Execer, streams []uuid.UU
 
 // authorProjections names the asynchronous projections with data of authors.
 func authorProjections() []string {
-	return []string{projections.Posts{}.Name(), projections.Activity{}.Name()}
+	return []string{projections.Posts{}.Name(), projections.Words{}.Name(), projections.Activity{}.Name()}
 }
 
 // NotAppliedError names the projections that have not applied an erasure.

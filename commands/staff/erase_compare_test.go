@@ -44,7 +44,7 @@ func (l *live) compareWhile(happens func()) (rebuild.Comparison, error) {
 func (l *live) compareAll(t *testing.T) map[string]string {
 	t.Helper()
 	differing := map[string]string{}
-	for _, p := range append(projections.All(), projections.Inline()...) {
+	for _, p := range slices.Concat(projections.All(), projections.Optional(), projections.Inline()) {
 		c, err := rebuild.Compare(t.Context(),
 			rebuild.Config{Pool: l.Pool, Projection: p, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
@@ -144,7 +144,7 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 		underWay, err := projections.ErasureUnderWay(t.Context(), l.Pool)
 		return err == nil && !underWay
 	})
-	want := []string{"authors", "posts"}
+	want := []string{"authors", "post_words", "posts"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(l.compareAll(t)))); diff != "" {
 		t.Errorf("interrupted: tables that differ (-want +got)\n%s", diff)
 	}

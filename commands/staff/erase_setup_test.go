@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,10 @@ const planted = "PlantedWords|PlantedName|PlantedMember"
 func setupLive(t testing.TB) *live {
 	t.Helper()
 	l := &live{Staff: setup(t)}
+	for _, p := range projections.Optional() {
+		testdb.NoError(t, rebuild.SwitchOn(t.Context(), l.Pool, p))
+		l.rebuild(t, p)
+	}
 	l.follow(t)
 	l.seal(t)
 	l.name = staff.AuthorName{IntegrationID: newIntegration(t, l.Staff, "Fan Site"), ExternalUUID: "planted/uuid"}
@@ -45,7 +50,10 @@ func setupLive(t testing.TB) *live {
 
 func (l *live) follow(t testing.TB) {
 	t.Helper()
-	runner, err := projections.NewRunner(projections.Config{Pool: l.Pool, Logger: slog.New(slog.DiscardHandler)})
+	runner, err := projections.NewRunner(projections.Config{
+		Pool: l.Pool, Projections: append(projections.All(), projections.Optional()...),
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +123,15 @@ func (l *live) wantForgotten(t testing.TB, pattern string) {
 	if held := l.holding(t, pattern); len(held) > 0 {
 		t.Errorf("%s is still in %s", pattern, strings.Join(held, ", "))
 	}
+	if n := l.count(t, `SELECT count(*) FROM post_words JOIN posts USING (post_id) WHERE author_id IS NULL`); n > 0 {
+		t.Errorf("there are words of %d erased comments", n)
+	}
 }
 
 // rebuildAll rebuilds every projection.
 func (l *live) rebuildAll(t testing.TB) {
 	t.Helper()
-	for _, p := range append(projections.All(), projections.Inline()...) {
+	for _, p := range slices.Concat(projections.All(), projections.Optional(), projections.Inline()) {
 		l.rebuild(t, p)
 	}
 }
@@ -166,7 +177,7 @@ func TestAwaitErased(t *testing.T) {
 		}
 	}
 	// Long enough for the first query on a busy machine.
-	wantBehind("while nothing follows the log", 5*time.Second, "activity", "posts")
+	wantBehind("while nothing follows the log", 5*time.Second, "activity", "posts", "words")
 
 	ended := make(chan error, 1)
 	go func() { ended <- l.AwaitErased(context.Background(), id) }()

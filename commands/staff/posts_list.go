@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,9 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/events"
 	"novelgate/internal/database"
+	"novelgate/internal/title"
 	"novelgate/internal/web"
+	"novelgate/projections"
 )
 
 // Orders of a list of posts.
@@ -43,6 +46,7 @@ type PostFilter struct {
 	AuthorID      uuid.UUID
 	IntegrationID uuid.UUID
 	State         string
+	Text          string     // has all these words, in any order
 	Chapter       string     // a decimal number, or NoChapter
 	From          *time.Time // received at this time or later
 	To            *time.Time // received before this time
@@ -96,6 +100,13 @@ type Partner struct {
 	Name          string    `json:"name"`
 }
 
+// Reasons to refuse the Text of a PostFilter.
+var (
+	ErrNoWord    = errors.New("the text to search for has no letter or digit")
+	ErrNoWords   = errors.New("comments are found by their text only if the service runs with --search-comments")
+	ErrWordsLate = errors.New("the words of earlier comments are still being collected: see novelgate projection list")
+)
+
 // ErrPostCursor refuses a cursor that is not of a page of posts in the same order.
 var ErrPostCursor = errors.New("is not the nextCursor of a page of this list")
 
@@ -118,7 +129,9 @@ const (
 type postQuery struct {
 	walk, filter, order string
 	args                []any
-	walkArgs            int // how many of args are in walk
+	walkArgs            int      // how many of args are in walk
+	words               []string // that the text has; nil: any text
+	walksWords          bool     // the candidates have the words
 }
 
 // arg adds an argument, and returns its place in the statement.
@@ -159,8 +172,7 @@ func (s *Staff) PostsPage(ctx context.Context, f PostFilter) (PostPage, error) {
 		return PostPage{}, err
 	}
 	if len(found) > f.Limit {
-		found = found[:f.Limit]
-		return PostPage{found, postCursor(f.Sort, found[f.Limit-1])}, nil
+		return PostPage{q.withWords(found[:f.Limit]), postCursor(f.Sort, found[f.Limit-1])}, nil
 	}
 	// The filter selected too few of the candidates: the next page goes on after them.
 	last, err := database.Collect(ctx, s.Pool, "last candidate", func(row pgx.CollectableRow) (p ListedPost, err error) {
@@ -170,9 +182,24 @@ func (s *Staff) PostsPage(ctx context.Context, f PostFilter) (PostPage, error) {
 		return p, err //nolint:wrapcheck // Collect does
 	}, q.last(), q.args[:q.walkArgs]...)
 	if err != nil || len(last) == 0 {
-		return PostPage{Items: found}, err
+		return PostPage{Items: q.withWords(found)}, err
 	}
-	return PostPage{found, postCursor(f.Sort, last[0])}, nil
+	return PostPage{q.withWords(found), postCursor(f.Sort, last[0])}, nil
+}
+
+// withWords removes the posts whose text does not have all words: post_words has hashes, and follows the log later than
+// an erasure.
+func (q *postQuery) withWords(found []ListedPost) []ListedPost {
+	if q.words == nil {
+		return found
+	}
+	return slices.DeleteFunc(found, func(p ListedPost) bool {
+		if p.Content == nil {
+			return true
+		}
+		has := title.Words(*p.Content)
+		return slices.ContainsFunc(q.words, func(word string) bool { return !slices.Contains(has, word) })
+	})
 }
 
 // ListPosts lists up to f.Limit posts, over as many pages as it takes.
@@ -203,7 +230,10 @@ func postCursor(sort string, p ListedPost) string {
 // postQuery returns the query for a page. The candidates come from the narrowest index, without a sort.
 func (s *Staff) postQuery(ctx context.Context, f PostFilter) (*postQuery, error) {
 	q := &postQuery{order: newestOrder}
-	var err error
+	err := q.readWords(ctx, s.Pool, f.Text)
+	if err != nil {
+		return nil, err
+	}
 	if f.Sort == Waiting {
 		q.order = waitingOrder
 		err = q.walkWaiting(f)
@@ -228,6 +258,12 @@ func (s *Staff) postQuery(ctx context.Context, f PostFilter) (*postQuery, error)
 	}
 	if f.To != nil {
 		add("p.recorded_at < %s::timestamptz", *f.To)
+	}
+	if q.words != nil && !q.walksWords {
+		// OFFSET 0: by the primary key, not by the words.
+		add(`(SELECT w.words @> ARRAY(SELECT w.log_index >> 16 << 32 | h FROM unnest(%s::bigint[]) AS h)
+        FROM (SELECT x.log_index, x.words FROM post_words x WHERE x.log_index = p.log_index OFFSET 0) AS w)`,
+			projections.WordHashes(q.words))
 	}
 	switch f.Chapter {
 	case "":
@@ -255,6 +291,29 @@ func (s *Staff) postQuery(ctx context.Context, f PostFilter) (*postQuery, error)
 	return q, nil
 }
 
+// readWords reads the words of a text to search for, unless it is empty. It fails with ErrNoWord, ErrNoWords or
+// ErrWordsLate.
+func (q *postQuery) readWords(ctx context.Context, db database.DB, text string) error {
+	if text == "" {
+		return nil
+	}
+	if q.words = title.Words(text); len(q.words) == 0 {
+		return ErrNoWord
+	}
+	words := projections.Words{}
+	var generation int
+	err := db.QueryRow(ctx, `SELECT generation FROM projections WHERE name = $1`, words.Name()).Scan(&generation)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ErrNoWords
+	case err != nil:
+		return fmt.Errorf("look for the words of comments: %w", err)
+	case generation != words.Generation():
+		return ErrWordsLate
+	}
+	return nil
+}
+
 // walkWaiting selects reported posts, the longest waiting first.
 func (q *postQuery) walkWaiting(f PostFilter) error {
 	after := ""
@@ -279,7 +338,8 @@ func (s *Staff) walkNewest(ctx context.Context, q *postQuery, f PostFilter) erro
 	if err != nil {
 		return err
 	}
-	between := fmt.Sprintf("q.log_index >= %s::bigint AND q.log_index < %s::bigint", q.arg(from), q.arg(to))
+	first, end := q.arg(from), q.arg(to)
+	between := fmt.Sprintf("q.log_index >= %s::bigint AND q.log_index < %s::bigint", first, end)
 	var source string
 	switch {
 	case f.AuthorID != uuid.Nil:
@@ -296,6 +356,14 @@ func (s *Staff) walkNewest(ctx context.Context, q *postQuery, f PostFilter) erro
 		source = "posts q WHERE q.withdrawn"
 	case f.NovelID != uuid.Nil:
 		source = "posts q WHERE q.novel_id = " + q.arg(f.NovelID) + "::uuid"
+	case q.words != nil:
+		// post_words is named so that it is locked before the statement gets its snapshot: see posts_of_authors.
+		q.walksWords = true
+		q.walk = fmt.Sprintf(`SELECT q.found_post AS post_id, q.found_place AS place, NULL::timestamptz AS since
+    FROM posts_with_words(%s::bigint[], %s::bigint, %s::bigint, %d) AS q
+    LEFT JOIN (SELECT FROM post_words LIMIT 0) AS w ON true
+    ORDER BY q.found_place DESC LIMIT %[4]d`, q.arg(projections.WordHashes(q.words)), first, end, examined)
+		return nil
 	default:
 		// The log has the order of all comments: an index of posts for it would cost every import. Most events are comments.
 		q.walk = fmt.Sprintf(`SELECT CASE q.event_type WHEN 'post.imported.v1' THEN q.stream_id END AS post_id, q.log_index AS place,

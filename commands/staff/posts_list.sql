@@ -6,7 +6,7 @@ WITH walked AS MATERIALIZED (:walk), picked AS MATERIALIZED (
     FROM walked w
     CROSS JOIN LATERAL (
         SELECT q.post_id, q.thread_id, q.novel_id, q.integration_id, q.parent_post_id, q.chapter_number, q.written_at, q.recorded_at,
-               q.edited_at, q.withdrawn, q.hidden, q.moderated_at, q.author_id, coalesce(q.text_log_index, q.log_index) AS text_at
+               q.edited_at, q.withdrawn, q.hidden, q.moderated_at, q.author_id, q.log_index, coalesce(q.text_log_index, q.log_index) AS text_at
         FROM posts q WHERE q.post_id = w.post_id LIMIT 1
     ) AS p
     LEFT JOIN author_decisions d ON d.author_id = p.author_id

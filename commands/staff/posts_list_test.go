@@ -1,6 +1,7 @@
 package staff_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -17,6 +18,8 @@ import (
 	"novelgate/events"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
 )
 
 // postWorld has five comments on two novels of two integrations, A to E, each received a second after the one before,
@@ -178,6 +181,64 @@ func TestPostContext(t *testing.T) {
 	}
 }
 
+// TestSearchPosts: the text of a post is its latest one, hidden or not, and nothing finds a withdrawn or erased one.
+// Before the words are there, the answer says why.
+func TestSearchPosts(t *testing.T) {
+	t.Parallel()
+	w := newPostWorld(t)
+	search := func(query string) string {
+		t.Helper()
+		page := w.get(t, "/api/admin/posts?"+query)
+		if page.status != 200 {
+			return page.text
+		}
+		return w.keys(page.items(t))
+	}
+	refused := func(query, because string) {
+		t.Helper()
+		got := search(query)
+		if !strings.Contains(got, `"field":"text"`) || !strings.Contains(got, because) {
+			t.Errorf("%s: %s, want %s", query, got, because)
+		}
+	}
+	refused("text=edited", "--search-comments")
+	testdb.NoError(t, rebuild.SwitchOn(t.Context(), w.staff.Pool, projections.Words{}))
+	refused("text=edited", "still being collected")
+	testdb.Exec(t, w.staff.Pool, `UPDATE projections SET generation = $1 WHERE name = 'words'`,
+		projections.Words{}.Generation())
+	refused("text=%20!%20", "no letter or digit")
+	const all = "text=content"
+	for query, want := range map[string]string{
+		all: "DCA", "text=EDITED!": "B", "text=a,+content": "A", "text=content+edited": "", "text=conten": "", "text=dan": "",
+		all + "&state=hidden": "C", all + "&state=edited": "", all + "&sort=waiting": "DA", all + "&state=withdrawn": "",
+		all + "&integration=" + w.partners[1].String(): "D", all + "&novel=" + w.novels[0].String(): "A",
+		all + "&author=" + testdb.AuthorID(w.partners[0], "ann").String(): "CA",
+	} {
+		if got := search(query); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	end := testdb.Value[events.Position](t, w.staff.Pool, `SELECT count(*) FROM events`)
+	author := staff.AuthorName{IntegrationID: w.partners[0], ExternalUUID: "ann"}
+	testdb.Must(w.staff.EraseAuthor(t.Context(), author, "asked"))(t)
+	if got := search(all); got != "D" {
+		t.Errorf("erased, but not yet by the projection: %s", got)
+	}
+	project(t, w.staff, end)
+	var left string
+	for _, id := range testdb.Values[uuid.UUID](t, w.staff.Pool, `SELECT post_id FROM post_words ORDER BY log_index DESC`) {
+		left += w.keys([]map[string]any{{"postId": id.String()}})
+	}
+	if left != "DB" {
+		t.Errorf("there are words of %s", left)
+	}
+	// Another word may have the same hash.
+	testdb.Exec(t, w.staff.Pool, `UPDATE post_words SET words = words || $1::bigint[]`, projections.WordHashes([]string{"other"}))
+	if got := search("text=other"); got != "" {
+		t.Errorf("the words of %s have a hash of another", got)
+	}
+}
+
 // TestPostListsProbeIndexes: the pages are index scans, whether the tables are empty or large, and were never analysed.
 func TestPostListsProbeIndexes(t *testing.T) {
 	t.Parallel()
@@ -215,6 +276,12 @@ func TestPostListsProbeIndexes(t *testing.T) {
 			{State: staff.OnlyReported},
 			{Sort: staff.Waiting},
 			{State: staff.OnlyEdited, NovelID: uuid.UUID{2}},
+			{Text: "rare"},
+			{Text: "rare frequent", IntegrationID: uuid.UUID{1}},
+			{Text: "frequent", NovelID: uuid.UUID{1}},
+			{Text: "frequent", State: staff.OnlyHidden},
+			{Text: "frequent", AuthorID: frequent},
+			{Text: "frequent", Sort: staff.Waiting},
 		} {
 			f.Limit = 50
 			sql, args, err := s.PostsStatement(t.Context(), f)
@@ -229,9 +296,20 @@ func TestPostListsProbeIndexes(t *testing.T) {
 		}
 		probe(when+", counts", ofAuthor, frequent)
 	}
+	testdb.Exec(t, pool, `INSERT INTO projections (name, generation, position, state, updated_at)
+		VALUES ('words', $1, 0, 'running', now())`, projections.Words{}.Generation())
 	check("empty")
 	fillPosts(t, pool, 30_000)
 	check("grown")
+	tx := testdb.Begin(t, pool)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	const readSQL = `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'post_words'`
+	before := testdb.Value[int](t, tx, readSQL)
+	found := testdb.Value[int](t, tx, `SELECT count(*) FROM posts_with_words($1, 0, 30000, 5000)`,
+		projections.WordHashes([]string{"rare", "frequent"}))
+	if read := testdb.Value[int](t, tx, readSQL) - before; found != 30 || read != found {
+		t.Errorf("%d comments have both words, and %d are read", found, read)
+	}
 }
 
 // frequent is an author with ten comments in fillPosts.
@@ -256,6 +334,9 @@ func fillPosts(t testing.TB, pool *pgxpool.Pool, n int) {
 			CASE WHEN n % 100 <> 1 THEN 4 END, e.recorded_at, e.recorded_at, now(), n, n % 100 = 2, n % 100 = 1,
 			CASE WHEN n % 100 = 3 THEN now() END
 		FROM events e, LATERAL (SELECT e.log_index AS n) k`, frequent)
+	testdb.Exec(t, pool, `INSERT INTO post_words SELECT log_index, post_id, ARRAY(SELECT log_index >> 16 << 32 | h
+		FROM unnest(CASE WHEN log_index % 1000 = 0 THEN $1::bigint[] ELSE $2::bigint[] END) AS h) FROM posts WHERE author_id IS NOT NULL`,
+		projections.WordHashes([]string{"frequent", "rare"}), projections.WordHashes([]string{"frequent"}))
 	testdb.Exec(t, pool, `INSERT INTO reported_posts SELECT post_id, 1, 0, 0, 0, 0, 0, recorded_at, recorded_at FROM posts
 		WHERE log_index % 100 = 4`)
 }

@@ -459,7 +459,9 @@ func (r *Remote) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 // ListPosts lists posts.
 func (r *Remote) ListPosts(ctx context.Context, f PostFilter) ([]ListedPost, error) {
 	query := url.Values{}
-	for name, value := range map[string]string{"state": f.State, "chapter": f.Chapter, "sort": f.Sort} {
+	for name, value := range map[string]string{
+		"state": f.State, "text": f.Text, "chapter": f.Chapter, "sort": f.Sort,
+	} {
 		if value != "" {
 			query.Set(name, value)
 		}

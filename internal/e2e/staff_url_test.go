@@ -103,7 +103,7 @@ func (o Output) masked() Output {
 // refused. Words are separated by |.
 func TestStaffThroughService(t *testing.T) {
 	t.Parallel()
-	s := Start(t, testdb.New(t))
+	s := Start(t, testdb.New(t), "--search-comments")
 	ada := s.NewStaff(t)
 	direct, remote := newStaffWorld(t, s, "direct"), newStaffWorld(t, s, "remote")
 	direct.run = s.CLI
@@ -198,6 +198,9 @@ webhook disable|{POST}|--reason|r
 			t.Errorf("%s (-direct +through the service)\n%s", command, diff)
 		}
 	}
+	testdb.Eventually(t, "a comment is found by its text", func() bool {
+		return strings.Contains(remote.run(t, "post", "list", "--text", "LINES of").Stdout, remote.values["POST"])
+	})
 	reads("integration|list", "integration|show|fans {WORLD}", "integration|show|{ID}", "integration|show|Nobody",
 		"integration|show|{POST}",
 		"integration|refusals|{ID}", "integration|refusals|Nobody",
@@ -208,6 +211,7 @@ webhook disable|{POST}|--reason|r
 		"post|list|--novel|Novel {WORLD}", "post|list|--integration|Fans {WORLD}|--author|a/../b %2F|--limit|1",
 		"post|list|--state|hidden|--chapter|1.5|--from|2020-01-01T00:00:00Z", "post|list|--sort|waiting",
 		"post|list|--novel|Unknown", "post|list|--author|x", "post|list|--chapter|x",
+		"post|list|--text|lines text", "post|list|--text|!",
 		"novel|list|--owner|Fans {WORLD}", "novel|list|--owner|host|--text|NEW", "novel|list|--owner|Nobody",
 		"author|show|Fans {WORLD}|a/../b %2F", "author|show|Fans {WORLD}|nobody", "author|list|Fans {WORLD}",
 		"author|list|Fans {WORLD}|--limit|1|--blocked|false|--linked|false", "webhook|list",

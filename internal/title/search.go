@@ -3,6 +3,7 @@ package title
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -34,4 +35,45 @@ func Search(s string) string {
 		return strings.Join(words, " ")
 	}
 	return folded
+}
+
+// unspaced are scripts whose words follow one another, or their particles, without a space. All of them are at U+0E00
+// or later.
+var unspaced = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer,
+	unicode.Myanmar,
+}
+
+// Words returns the words of a text as Search compares them, some several times. A word is a run of letters, marks and
+// digits; in a script without spaces between words, each character and each pair of adjacent characters.
+func Words(s string) []string {
+	if isASCII(s) { // most texts; the same words
+		return strings.FieldsFunc(strings.ToLower(strings.ReplaceAll(s, "'", "")), func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+		})
+	}
+	var words []string
+	for _, run := range strings.FieldsFunc(Search(s), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsNumber(r)
+	}) {
+		start, previous := 0, -1 // of the rest of the run; of the unspaced character directly before, if there is one
+		for i, r := range run {
+			if r < '\u0e00' || !unicode.In(r, unspaced...) {
+				previous = -1
+				continue
+			}
+			if start < i {
+				words = append(words, run[start:i])
+			}
+			start = i + utf8.RuneLen(r)
+			if words = append(words, run[i:start]); previous >= 0 {
+				words = append(words, run[previous:start])
+			}
+			previous = i
+		}
+		if start < len(run) {
+			words = append(words, run[start:])
+		}
+	}
+	return words
 }

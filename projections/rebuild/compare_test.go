@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,8 +59,13 @@ func inUse(t *testing.T) (pool *pgxpool.Pool, stop func()) {
 		StreamType: events.PostStream, StreamID: imported[0].StreamID, StreamVersion: 2, ID: "report",
 		Source: events.PostReportsSource(integrationID), Event: events.PostReported{Reason: "spam", Reports: 1},
 	})
-	stop = follow(t, pool, projections.All()...)
-	for _, p := range projections.All() {
+	for _, p := range projections.Optional() {
+		testdb.NoError(t, rebuild.SwitchOn(t.Context(), pool, p))
+		mustRun(t, rebuild.Config{Pool: pool, Projection: p})
+	}
+	all := append(projections.All(), projections.Optional()...)
+	stop = follow(t, pool, all...)
+	for _, p := range all {
 		caughtUp(t, pool, p.Name())
 	}
 	return pool, stop
@@ -104,7 +110,7 @@ func differences(c rebuild.Comparison) string {
 
 func names() []string {
 	var all []string
-	for _, p := range append(projections.All(), projections.Inline()...) {
+	for _, p := range slices.Concat(projections.All(), projections.Optional(), projections.Inline()) {
 		all = append(all, p.Name())
 	}
 	return all
@@ -147,6 +153,7 @@ func TestCompareLocatesTampering(t *testing.T) {
 			"gen_random_uuid() AS author_id, 'm' || gen_random_uuid() AS external_uuid",
 		},
 		{"posts", "reported_posts", "post_id", "spam = spam - 1", "spam", "gen_random_uuid() AS post_id"},
+		{"words", "post_words", "log_index", "words = words[1:1]", "words", "log_index + 1000000 AS log_index"},
 		{"novels", "novels", "novel_id", "genres = '{\"a,b\"}'", "genres", "gen_random_uuid() AS novel_id"},
 		{"activity", "daily_facts", "day integration_id novel_id", "posts = posts + 1", "posts", "day + 1000 AS day"},
 		{

@@ -98,10 +98,19 @@ func (r *rebuild) start(ctx context.Context, found *record, structure string) er
 		}
 	}
 	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		// SwitchOff then waits, and finds the record.
+		const keepSQL = `SELECT FROM projections WHERE name = $1 FOR KEY SHARE`
+		kept, err := tx.Exec(ctx, keepSQL, r.Projection.Name())
+		if err != nil {
+			return fmt.Errorf("keep the checkpoint: %w", err)
+		}
+		if kept.RowsAffected() == 0 && !projections.IsInline(r.Projection) {
+			return projections.ErrOff
+		}
 		if err := r.dropBuild(ctx, tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, insertRecordSQL, r.Projection.Name(), rec.build, rec.generation, rec.structure, r.builder,
+		_, err = tx.Exec(ctx, insertRecordSQL, r.Projection.Name(), rec.build, rec.generation, rec.structure, r.builder,
 			rec.total)
 		if err != nil {
 			return fmt.Errorf("record the rebuild: %w", err)
