@@ -246,8 +246,8 @@ func backups(dir string) (list []Backup, err error) {
 	return list, nil
 }
 
-// NewestBackup returns the moment to which the newest base backup of a backup directory can be restored at the earliest;
-// the zero Time if there is none.
+// NewestBackup returns the moment to which the newest base backup of a backup directory can be restored at the
+// earliest; the zero Time if there is none.
 func NewestBackup(dir string) (time.Time, error) {
 	list, err := backups(dir)
 	if err != nil || len(list) == 0 {
