@@ -40,19 +40,19 @@ var (
 		"the identifier of a member must have 1 to %d printable characters, without spaces around them", maxIdentifier)
 )
 
-// TransitionError refuses a move that the states do not allow.
+// TransitionError refuses a move to the state that there is.
 type TransitionError struct {
-	Subject  string // such as "an author who is"
+	Subject  string // such as "the author is"
 	From, To State
 }
 
 func (e *TransitionError) Error() string {
-	return fmt.Sprintf("%s %s cannot become %s", e.Subject, e.From, e.To)
+	return fmt.Sprintf("%s %s already", e.Subject, e.To)
 }
 
 const (
-	ofAuthor   = "an author who is"
-	ofComments = "comments of an author that are"
+	ofAuthor   = "the author is"
+	ofComments = "the comments of the author are"
 )
 
 // Ref returns the reference to an author, who may have no comments yet. It refuses with ErrUUIDInvalid an identifier

@@ -69,42 +69,42 @@ func TestDecisions(t *testing.T) {
 			[]events.Event{events.AuthorLinked{}}, link("m"), []events.Event{linked("m")}, "",
 		},
 		"unlink":              {[]events.Event{linked("m")}, unlink, []events.Event{unlinked}, ""},
-		"unlink a new author": {nil, unlink, nil, "an author who is unlinked cannot become unlinked"},
+		"unlink a new author": {nil, unlink, nil, "the author is unlinked already"},
 		"unlink again": {
-			[]events.Event{linked("m"), unlinked}, unlink, nil, "an author who is unlinked cannot become unlinked",
+			[]events.Event{linked("m"), unlinked}, unlink, nil, "the author is unlinked already",
 		},
 		"block a new author": {nil, block, []events.Event{blocked}, ""},
 		"block again": {
-			[]events.Event{blocked}, block, nil, "an author who is blocked cannot become blocked",
+			[]events.Event{blocked}, block, nil, "the author is blocked already",
 		},
 		"block after unblock":        {[]events.Event{blocked, unblocked}, block, []events.Event{blocked}, ""},
 		"unblock":                    {[]events.Event{blocked}, unblock, []events.Event{unblocked}, ""},
-		"unblock a new author":       {nil, unblock, nil, "an author who is unblocked cannot become unblocked"},
+		"unblock a new author":       {nil, unblock, nil, "the author is unblocked already"},
 		"hide posts of a new author": {nil, hide, []events.Event{hidden}, ""},
 		"hide posts again":           {[]events.Event{hidden}, hide, []events.Event{hidden}, ""},
 		"restore posts":              {[]events.Event{hidden}, restore, []events.Event{restored}, ""},
 		"restore posts of a new author": {
-			nil, restore, nil, "comments of an author that are visible cannot become visible",
+			nil, restore, nil, "the comments of the author are visible already",
 		},
 		"restore posts again": {
-			[]events.Event{hidden, restored}, restore, nil, "comments of an author that are visible cannot become visible",
+			[]events.Event{hidden, restored}, restore, nil, "the comments of the author are visible already",
 		},
 		"blocking hides nothing": {
-			[]events.Event{blocked}, restore, nil, "comments of an author that are visible cannot become visible",
+			[]events.Event{blocked}, restore, nil, "the comments of the author are visible already",
 		},
 		"hiding does not block": {
-			[]events.Event{hidden}, unblock, nil, "an author who is unblocked cannot become unblocked",
+			[]events.Event{hidden}, unblock, nil, "the author is unblocked already",
 		},
 		"a block outlives the erasure": {[]events.Event{blocked, erased}, unblock, []events.Event{unblocked}, ""},
 		"no link outlives the erasure": {[]events.Event{linked("m"), erased}, link("m"), []events.Event{linked("m")}, ""},
 		"nothing to unlink once erased": {
-			[]events.Event{linked("m"), erased}, unlink, nil, "an author who is unlinked cannot become unlinked",
+			[]events.Event{linked("m"), erased}, unlink, nil, "the author is unlinked already",
 		},
 		"no hiding outlives the erasure": {
-			[]events.Event{hidden, erased}, restore, nil, "comments of an author that are visible cannot become visible",
+			[]events.Event{hidden, erased}, restore, nil, "the comments of the author are visible already",
 		},
 		"events of other streams, skipped": {
-			[]events.Event{events.PostHidden{}}, restore, nil, "comments of an author that are visible cannot become visible",
+			[]events.Event{events.PostHidden{}}, restore, nil, "the comments of the author are visible already",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -204,8 +204,12 @@ func TestOpenToComments(t *testing.T) {
 
 func TestTransitionErrorSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	err := &novel.TransitionError{From: novel.Published, To: novel.Rejected}
-	if got, want := err.Error(), "a novel that is published cannot become rejected"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for want, err := range map[string]error{
+		"a novel that is published cannot become rejected": &novel.TransitionError{From: novel.Published, To: novel.Rejected},
+		"the novel is approved already":                    &novel.TransitionError{From: novel.Approved, To: novel.Approved},
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

@@ -35,6 +35,9 @@ var ErrRejected = errors.New("staff of the host platform declined this title")
 type TransitionError struct{ From, To State }
 
 func (e *TransitionError) Error() string {
+	if e.From == e.To {
+		return fmt.Sprintf("the novel is %s already", e.To)
+	}
 	return fmt.Sprintf("a novel that is %s cannot become %s", e.From, e.To)
 }
 

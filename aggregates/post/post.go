@@ -100,6 +100,9 @@ var (
 type TransitionError struct{ From, To State }
 
 func (e *TransitionError) Error() string {
+	if e.From == e.To {
+		return fmt.Sprintf("the post is %s already", e.To)
+	}
 	return fmt.Sprintf("a post that is %s cannot become %s", e.From, e.To)
 }
 

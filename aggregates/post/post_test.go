@@ -157,7 +157,7 @@ func check(t *testing.T, move string, want, got events.Event, err error, legal b
 	if got != nil || !errors.As(err, &refused) || refused.From != state || refused.To != state {
 		t.Errorf("%s: %+v, %v; want a refusal", move, got, err)
 	}
-	if want := "a post that is " + string(state) + " cannot become " + string(state); err != nil && err.Error() != want {
+	if want := "the post is " + string(state) + " already"; err != nil && err.Error() != want {
 		t.Errorf("%s: %v, want %s", move, err, want)
 	}
 }

@@ -65,8 +65,8 @@ func TestAuthorOverHTTP(t *testing.T) {
 		t.Errorf("another author with the same key: %d %s", other.status, other.text)
 	}
 	for verb, detail := range map[string]string{
-		"unblock":       "An author who is unblocked cannot become unblocked.",
-		"restore-posts": "Comments of an author that are visible cannot become visible.",
+		"unblock":       "The author is unblocked already.",
+		"restore-posts": "The comments of the author are visible already.",
 	} {
 		if a := d.send(t, d.ada, http.MethodPost, path+"/"+verb, "again-"+verb,
 			`{"reason":"r"}`); a.status != http.StatusConflict || a.code() != "invalid_transition" || a.str("detail") != detail {
@@ -90,7 +90,7 @@ func TestAuthorOverHTTP(t *testing.T) {
 		t.Errorf("unlink: %d %s", a.status, a.text)
 	}
 	if a := d.send(t, d.ada, http.MethodDelete, path+"/member", "", ""); a.code() != "invalid_transition" ||
-		a.str("detail") != "An author who is unlinked cannot become unlinked." {
+		a.str("detail") != "The author is unlinked already." {
 		t.Errorf("unlink again: %d %s", a.status, a.text)
 	}
 	list := d.get(t, d.authors()+"?linked=false&blocked=false").items(t)

@@ -167,10 +167,10 @@ func TestAuthor(t *testing.T) {
 		t.Errorf("the link can only be made again: %q", got)
 	}
 	for want, got := range map[string]string{
-		"An author who is unblocked cannot become unblocked.": send(f.ada, "unblock"),
-		"reason: a reason is required.":                       send(f.ada, "block", "reason", " "),
-		"action: is not a decision about an author.":          send(f.ada, "drop"),
-		"memberId: the identifier of a member must":           send(f.ada, "link", "member", " "),
+		"The author is unblocked already.":           send(f.ada, "unblock"),
+		"reason: a reason is required.":              send(f.ada, "block", "reason", " "),
+		"action: is not a decision about an author.": send(f.ada, "drop"),
+		"memberId: the identifier of a member must":  send(f.ada, "link", "member", " "),
 	} {
 		if !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)

@@ -88,8 +88,8 @@ func TestDecideNovels(t *testing.T) {
 		return form
 	}
 	twice := form("reject", a, b, uuid.UUID{1})
-	want := "Rejected “A &#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;”. Not “B”: A novel that is rejected cannot " +
-		"become rejected. Not “01000000-0000-0000-0000-000000000000”: There is no such integration, key or novel."
+	want := "Rejected “A &#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;”. Not “B”: The novel is rejected already. " +
+		"Not “01000000-0000-0000-0000-000000000000”: There is no such integration, key or novel."
 	if got := f.ada.act(t, "/console/novels", twice); got != want {
 		t.Errorf("%s", got)
 	}
@@ -121,7 +121,7 @@ func TestDecideNovels(t *testing.T) {
 		"reason: a reason is required.": {
 			"decision": {"reject"}, "novel": {p.String()}, "back": {"/novels"},
 		},
-		"A novel that is approved cannot become approved.": form("approve", p),
+		"The novel is approved already.": form("approve", p),
 	} {
 		if got := f.ada.act(t, "/console/novels", bad); got != want {
 			t.Errorf("%q, want %q", got, want)
