@@ -300,15 +300,16 @@ func (s *Staff) NovelsPage(ctx context.Context, f NovelFilter) (NovelPage, error
 
 // ListNovels lists up to f.Limit novels, over as many pages as it takes.
 func (s *Staff) ListNovels(ctx context.Context, f NovelFilter) ([]Novel, error) {
+	const page = 1000 // the largest limit has no room for one more, with which NovelsPage sees that there are more
 	items, limit := []Novel{}, f.Limit
 	for len(items) < limit {
-		f.Limit = limit - len(items)
-		page, err := s.NovelsPage(ctx, f)
+		f.Limit = min(limit-len(items), page)
+		found, err := s.NovelsPage(ctx, f)
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, page.Items...)
-		if f.After = page.Next; f.After == "" {
+		items = append(items, found.Items...)
+		if f.After = found.Next; f.After == "" {
 			break
 		}
 	}
