@@ -25,7 +25,7 @@ func (c *Console) commentPages() []page {
 }
 
 var commentFilters = []string{
-	"novel", "author", "integration", "state", "chapter", "from", "to", "sort", "cursor",
+	"text", "novel", "author", "integration", "state", "chapter", "from", "to", "sort", "cursor",
 }
 
 // commentsBody is what the list of comments shows.
@@ -51,7 +51,7 @@ func postFilter(ctx context.Context, v *visit) (staff.PostFilter, error) {
 		AuthorID: q.ID("author").UUID, IntegrationID: q.ID("integration").UUID,
 		State: q.OneOf("state", staff.OnlyVisible, staff.OnlyHidden, staff.OnlyReported, staff.OnlyEdited,
 			staff.OnlyWithdrawn),
-		Chapter: q.Text("chapter"), From: day(q, "from", 0), To: day(q, "to", 1),
+		Text: q.Text("text"), Chapter: q.Text("chapter"), From: day(q, "from", 0), To: day(q, "to", 1),
 		Sort: q.OneOf("sort", staff.Newest, staff.Waiting), Cursor: q.Text("cursor"), Limit: pageSize,
 	}
 	if f.Chapter != "" && !staff.IsChapter(f.Chapter) {

@@ -46,7 +46,7 @@ func TestComments(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"novel=nothing": "novel: no novel has this title", "from=yesterday": "from: must be a day",
-		"state=wrong": "state: must be", "unknown=1": "unknown",
+		"state=wrong": "state: must be", "text=a": "--search-comments", "unknown=1": "unknown",
 	} {
 		w := f.ada.do(newGet(t, "/console/comments?"+query))
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
