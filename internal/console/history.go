@@ -103,7 +103,7 @@ type eventLine struct {
 }
 
 // searchTime limits the search for events that pass a filter without an index. The next page continues it.
-const searchTime = 250 * time.Millisecond
+const searchTime = 150 * time.Millisecond
 
 // history shows a list of events: all, or those of a stream.
 func (c *Console) history(ctx context.Context, v *visit) (*view, int, error) {
@@ -299,13 +299,11 @@ type proof struct {
 	Holds    bool
 	Waits    bool   // no checkpoint covers the event yet
 	Trouble  string // why it does not hold; "" otherwise
-	Entries  int64  // of the checkpoint
+	LogIndex int64
+	Entries  int64 // of the checkpoint
 	Origin   string
 	Keys     []string // that have signed the checkpoint
-	Size     int      // of the file, in bytes
-	Checked  time.Time
-	Note     string // the checkpoint
-	LogIndex int64
+	Text     string   // the file
 }
 
 // event shows one event.
@@ -357,7 +355,7 @@ func indented(stored []byte) string {
 // checkProof makes the proof of an event and checks it: against the keys of the served checkpoint, and against the
 // event that the page shows. It fails if the database does not answer, which says nothing about the proof.
 func (c *Console) checkProof(ctx context.Context, e *history.Event) (proof, error) {
-	p := proof{Checked: c.Kit.Now(), LogIndex: e.LogIndex}
+	p := proof{LogIndex: e.LogIndex}
 	store := ledger.NewStore(c.History)
 	text, err := store.Proof(ctx, e.LogIndex)
 	var served ledger.Checkpoint
@@ -374,10 +372,9 @@ func (c *Console) checkProof(ctx context.Context, e *history.Event) (proof, erro
 	if err == nil {
 		err = hasEntry(&proven, e)
 	}
-	switch tree := proven.Checkpoint.Tree; {
+	switch at := proven.Checkpoint; {
 	case err == nil:
-		p.Holds, p.Size, p.Entries = true, len(text), tree.N
-		p.Origin, p.Note = proven.Checkpoint.Origin, string(proven.Checkpoint.Note)
+		p.Holds, p.Entries, p.Origin, p.Text = true, at.Tree.N, at.Origin, string(text)
 	case errors.Is(err, ledger.ErrNotFound):
 		p.Waits, err = true, nil
 	case !c.Kit.Problem(err).Code.Retryable():

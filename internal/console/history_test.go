@@ -152,7 +152,7 @@ func TestEvent(t *testing.T) {
 	page := f.auditor.get(t, path)
 	for _, want := range []string{
 		">holds<", fmt.Sprintf("ledger of %d entries", size), ledgertest.Origin, "&#34;chapterNumber&#34;: 0",
-		"some words of", path + "/proof", fmt.Sprintf("/console/history?before=%d", first),
+		"some words of", path + "/proof", "c2sp.org/tlog-proof", fmt.Sprintf("/console/history?before=%d", first),
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in %s", want, page)

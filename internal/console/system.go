@@ -123,11 +123,11 @@ func (c *Console) readSurvey(ctx context.Context) (*survey, error) {
 	return s, nil
 }
 
-// perMinuteSQL counts the comments in ranges of the log. Of a range with more than a hundred events it looks at a
-// hundred, and the count is an estimate. $1, $2: first log index and end of each range; $3: type of the events.
+// perMinuteSQL counts the comments in ranges of the log. Of a range with more than fifty events it looks at fifty, evenly
+// spread, and the count is an estimate. $1, $2: first log index and end of each range; $3: type of the events.
 const perMinuteSQL = `SELECT counted.n * step, step > 1
 FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS m (first, next, n),
-LATERAL (SELECT greatest((m.next - m.first + 99) / 100, 1) AS step) AS s,
+LATERAL (SELECT greatest((m.next - m.first + 49) / 50, 1) AS step) AS s,
 LATERAL (SELECT count(*) AS n FROM generate_series(m.first, m.next - 1, step) AS i,
     LATERAL (SELECT event_type FROM events WHERE log_index = i LIMIT 1) AS e WHERE event_type = $3) AS counted
 ORDER BY m.n`
