@@ -55,10 +55,16 @@ type figures struct {
 	FailingWebhooks int
 }
 
+// postsOn is SQL for the number of comments of an integration on a day, on up to ten thousand novels, so that the
+// import of a whole catalogue does not make the pages slow.
+func postsOn(integration, day string) string {
+	return `(SELECT coalesce(sum(f.posts), 0) FROM (SELECT f.posts FROM daily_facts AS f
+        WHERE f.day = ` + day + ` AND f.integration_id = ` + integration + ` LIMIT 10000) AS f)`
+}
+
 // figuresSQL reads the figures of the integrations $1. $2: today; $3: the least id of refusals of today.
-const figuresSQL = `SELECT a.last_activity_at,
-    (SELECT coalesce(sum(f.posts), 0) FROM daily_facts AS f WHERE f.day = $2::date AND f.integration_id = i.id),
-    (SELECT coalesce(sum(f.posts), 0) FROM daily_facts AS f WHERE f.day = $2::date - 7 AND f.integration_id = i.id),
+var figuresSQL = `SELECT a.last_activity_at, ` +
+	postsOn("i.id", "$2::date") + `, ` + postsOn("i.id", "$2::date - 7") + `,
     (SELECT count(*) FROM refusals AS r WHERE r.integration_id = i.id AND r.refusal_id >= $3),
     (SELECT count(*) FROM webhooks AS w WHERE w.integration_id = i.id
         AND (w.failing_since IS NOT NULL OR w.disabled IN ('failing', 'gone')))
@@ -257,9 +263,7 @@ type listedKey struct {
 }
 
 // weekSQL has the comments of the integration $1 on the seven days up to $2, and a week before each.
-const weekSQL = `SELECT d::date,
-    (SELECT coalesce(sum(f.posts), 0) FROM daily_facts AS f WHERE f.day = d::date AND f.integration_id = $1),
-    (SELECT coalesce(sum(f.posts), 0) FROM daily_facts AS f WHERE f.day = d::date - 7 AND f.integration_id = $1)
+var weekSQL = `SELECT d::date, ` + postsOn("$1", "d::date") + `, ` + postsOn("$1", "d::date - 7") + `
 FROM generate_series($2::date - 6, $2::date, interval '1 day') AS d ORDER BY 1`
 
 // find returns the integration in the path.
@@ -511,13 +515,15 @@ func (c *Console) actOnWebhook(
 		if err != nil {
 			return nil, err
 		}
-		said := fmt.Sprintf("refused or failed after %d ms", found.Milliseconds)
+		said := "not accepted"
 		if found.Delivered {
-			said = fmt.Sprintf("accepted in %d ms", found.Milliseconds)
+			said = "accepted"
 		}
+		said += fmt.Sprintf(" (%d ms", found.Milliseconds)
 		if found.Status != nil {
 			said += fmt.Sprintf(", status %d", *found.Status)
 		}
+		said += ")"
 		if found.Error != nil {
 			said += ": " + *found.Error
 		}

@@ -37,8 +37,10 @@ type deliveriesBody struct {
 // requestSQL has the novels and comments about which the request $2 of the integration $1 has recorded something. The
 // log has no index of requests, so only the latest fifty thousand events are read.
 const requestSQL = `SELECT e.stream_type, e.stream_id, min(e.recorded_at)
-FROM (SELECT max(log_index) - 50000 AS start FROM events) AS m
-JOIN events AS e ON e.log_index > m.start
+FROM (
+    SELECT stream_type, stream_id, recorded_at, integration_id, request_id FROM events
+    ORDER BY log_index DESC LIMIT 50000
+) AS e
 WHERE e.integration_id = $1 AND split_part(e.request_id, '/', 1) = $2 AND e.stream_type IN ('novel', 'post')
 GROUP BY 1, 2 ORDER BY 3 LIMIT 50`
 

@@ -245,7 +245,7 @@ func TestPartnerWebhooks(t *testing.T) {
 	if got := state(); got != "" {
 		t.Errorf("undone: %q", got)
 	}
-	if got := f.ada.onPage(t, path, form("webhook-test")); !strings.Contains(got, "accepted in") ||
+	if got := f.ada.onPage(t, path, form("webhook-test")); !strings.Contains(got, "was accepted (") ||
 		!strings.HasPrefix(<-received, "msg_test_") {
 		t.Errorf("tested: %q", got)
 	}
