@@ -98,6 +98,8 @@ CREATE INDEX posts_withdrawn ON posts (log_index) WHERE withdrawn;
 
 CREATE TABLE reported_posts (
     post_id           uuid        NOT NULL,
+    author_id         uuid        NOT NULL,
+    log_index         bigint      NOT NULL,
     spam              bigint      NOT NULL,
     abuse             bigint      NOT NULL,
     spoiler           bigint      NOT NULL,
@@ -109,8 +111,11 @@ CREATE TABLE reported_posts (
     CONSTRAINT reported_posts_pkey PRIMARY KEY (post_id)
 );
 CREATE INDEX reported_posts_waiting ON reported_posts (first_reported_at, post_id);
+CREATE INDEX reported_posts_newest ON reported_posts (log_index);
+CREATE INDEX reported_posts_by_author ON reported_posts (author_id);
 
 COMMENT ON TABLE reported_posts IS 'Projection posts: comments with reports since the last decision of staff, and the number of readers by reason. Rebuildable from events.';
+COMMENT ON COLUMN reported_posts.author_id IS 'As in posts, like log_index.';
 COMMENT ON COLUMN reported_posts.first_reported_at IS 'When the first of these reports was received.';
 
 -- A discussion is paged by its top-level comments in the order of writing, and so are the replies to each. Comments written at the same
@@ -124,26 +129,15 @@ CREATE INDEX posts_top_level_by_chapter ON posts (thread_id, (coalesce(chapter_n
 CREATE INDEX posts_replies ON posts (root_post_id, written_at, log_index) WHERE root_post_id IS NOT NULL;
 -- The comments on a novel for staff, the latest first.
 CREATE INDEX posts_by_novel ON posts (novel_id, log_index);
--- The comments of an author are searched rarely and added all the time. A GIN index appends new rows to a list and sorts them in by
--- the thousand, at less than half the cost of a B-tree, which searches the place of each row.
-CREATE INDEX posts_by_author ON posts USING gin ((ARRAY[author_id])) WHERE author_id IS NOT NULL;
+-- The comments of an author, the latest first. written_at is there for the one that gives the author's name.
+CREATE INDEX posts_by_author ON posts (author_id, log_index, written_at) WHERE author_id IS NOT NULL;
+-- The comments of an author that staff decided about.
+CREATE INDEX posts_moderated ON posts (author_id, moderated_at) WHERE moderated_at IS NOT NULL;
 
 -- For copies of what has changed. Batches of comments are added in the order of changed_at, so a few ranges of pages hold the latest ones: at a
 -- million rows the index has 40 kB. Other tables with changed_at are small, and before PostgreSQL 16 an index would keep their rows from
 -- being updated in place.
 CREATE INDEX posts_changed ON posts USING brin (changed_at) WITH (pages_per_range = 32, autosummarize = on);
-
--- Only a bitmap scan reads such an index, and the sessions of readers have it switched off. A cached plan from when the table was
--- small or never analysed would read the whole table. In the body, search_path selects the generation.
---
--- A statement that calls this function must also name posts. Then the table is locked before the statement gets its snapshot.
--- Otherwise a rebuild could exchange the table in between, and rows that the rebuild has just written would be missing.
-CREATE FUNCTION posts_of_authors(p_authors uuid[]) RETURNS uuid[]
-    LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = on SET jit = off AS $$
-    SELECT coalesce(array_agg(p.post_id), '{}') FROM posts AS p
-    WHERE p.author_id IS NOT NULL AND ARRAY[p.author_id] && p_authors
-$$;
-COMMENT ON FUNCTION posts_of_authors IS 'The comments of some authors in posts, by the index posts_by_author. Statements that call it must also name posts.';
 
 -- The only definition, for all readers. A single SQL expression, so that the planner inlines it.
 CREATE FUNCTION post_is_hidden(
@@ -184,7 +178,7 @@ CREATE FUNCTION author_word(p_author_id uuid) RETURNS bigint LANGUAGE sql IMMUTA
 $$;
 COMMENT ON FUNCTION author_word IS 'The first of the words of each comment of an author: 59 random bits of the identifier.';
 
--- For these two, see posts_of_authors. A statement that calls one also names post_words.
+-- For these two, see novels_with_facets below. A statement that calls one also names post_words.
 CREATE FUNCTION words_of_author(p_author_id uuid) RETURNS bigint[]
     LANGUAGE sql STABLE SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET jit = off AS $$
     SELECT coalesce(array_agg(w.log_index), '{}') FROM post_words AS w WHERE w.words @> ARRAY[author_word(p_author_id)]
@@ -286,7 +280,9 @@ $$;
 COMMENT ON FUNCTION novel_facets IS 'What a novel can be found by: pairs of adjacent characters of its title and author, genres, language and owner.';
 CREATE INDEX novels_facets ON novels USING gin (novel_facets(search, genres, folded_language, owner_id)) WITH (fastupdate = off);
 
--- Only a bitmap scan uses the index. A statement that calls this function also names novels (see posts_of_authors).
+-- Only a bitmap scan reads such an index, and the sessions of readers have it switched off. A statement that calls this function must
+-- also name novels. Then the table is locked before the statement gets its snapshot. Otherwise a rebuild could exchange the table in
+-- between, and rows that the rebuild has just written would be missing. In the body, search_path selects the generation.
 CREATE FUNCTION novels_with_facets(p_facets text[], p_words text[], p_most integer) RETURNS uuid[]
     LANGUAGE sql STABLE SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET jit = off AS $$
     SELECT CASE WHEN count(*) <= p_most THEN coalesce(array_agg(f.novel_id), '{}') END FROM (
@@ -368,5 +364,5 @@ COMMENT ON COLUMN chapter_activity.chapter_number IS '-1 for the novel as a whol
 
 -- +goose Down
 DROP TABLE chapter_activity, novel_activity, integration_activity, thread_activity, daily_facts, novels, authors;
-DROP FUNCTION post_is_hidden, posts_of_authors, novels_with_facets, novel_facets, posts_with_words, words_of_author, author_word;
+DROP FUNCTION post_is_hidden, novels_with_facets, novel_facets, posts_with_words, words_of_author, author_word;
 DROP TABLE post_words, reported_posts, posts, projection_rebuilds, projections;

@@ -5,4 +5,4 @@ UPDATE posts p
 SET author_id = NULL, content_bytes = NULL, changed_at = greatest(p.recorded_at, p.moderated_at, (
         SELECT max(e.recorded_at) FROM public.events e
         WHERE e.stream_id = p.post_id AND e.event_type = 'post.edited.v1' AND coalesce(e.data ->> 'newText', e.data ->> 'newChapter') IS NOT NULL))
-WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY[$1::uuid]))::uuid[]) AND p.log_index < $2::bigint
+WHERE p.author_id = $1::uuid AND p.log_index < $2::bigint

@@ -2,4 +2,4 @@
 -- $2: log index of the decision; $3: its recorded_at.
 UPDATE posts p
 SET changed_at = $3::timestamptz
-WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY[$1::uuid]))::uuid[]) AND p.log_index < $2::bigint AND p.changed_at < $3
+WHERE p.author_id = $1::uuid AND p.log_index < $2::bigint AND p.changed_at < $3

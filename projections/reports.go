@@ -19,8 +19,7 @@ import (
 var reportsSQL string
 
 // reportsEraseSQL closes the reports of the comments of an erased author. $1: author; $2: log index of the erasure.
-const reportsEraseSQL = `DELETE FROM reported_posts r USING posts p
-WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY[$1::uuid]))::uuid[]) AND p.log_index < $2::bigint AND r.post_id = p.post_id`
+const reportsEraseSQL = `DELETE FROM reported_posts WHERE author_id = $1 AND log_index < $2`
 
 // openReports has the reports of a post since the latest decision in a batch.
 type openReports struct {

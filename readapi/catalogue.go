@@ -92,7 +92,7 @@ const maxCandidates = 1000
 // CandidatesStatement returns the statement that finds the novels that a filter may select, and its arguments; "" if no
 // index helps. The statement returns NULL if there are more than maxCandidates. An unknown owner gives the facet NULL,
 // which no novel has. The join names novels, so that PostgreSQL locks the table before the statement gets its snapshot
-// (see posts_of_authors in migrations/00005_projections.sql).
+// (see novels_with_facets in migrations/00005_projections.sql).
 func CandidatesStatement(c CatalogueParams) (sql string, args []any) {
 	words, facets := strings.Fields(title.Search(c.Text)), []string{}
 	for _, word := range words {

@@ -80,8 +80,10 @@ var (
 	// The latest visible top-level comments on a novel. $1: novel; $2: maximum number. It examines a thousand, so that a
 	// flood of hidden ones has a bounded cost.
 	latestOnNovelSQL = postsStatement(`(
-    SELECT q.* FROM threads t JOIN posts q ON q.thread_id = t.thread_id AND q.root_post_id IS NULL AND NOT q.vanished
-    WHERE t.novel_id = $1 ORDER BY q.written_at DESC, q.log_index DESC LIMIT 1000
+    SELECT k.* FROM threads t CROSS JOIN LATERAL (
+        SELECT q.* FROM posts q WHERE q.thread_id = t.thread_id AND q.root_post_id IS NULL AND NOT q.vanished
+        ORDER BY q.written_at DESC, q.log_index DESC LIMIT 1000
+    ) AS k WHERE t.novel_id = $1
 )`, visible+" ORDER BY p.written_at DESC, p.log_index DESC LIMIT $2")
 	// The latest visible comments, one of each novel, of the hundred novels with the latest comments: the comment that was
 	// written last or, if it is withheld, the latest of the last hundred top-level comments that is not. $1: maximum

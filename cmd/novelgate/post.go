@@ -267,6 +267,9 @@ func printPost(env *environment, p staff.Post) {
 	default:
 		rows = append(rows, []any{"author", "erased"})
 	}
+	if p.Omitted > 0 {
+		rows = append(rows, []any{"omitted", fmt.Sprintf("%d older edits and reports", p.Omitted)})
+	}
 	env.table(rows...)
 	printHistory(env, p.History)
 }

@@ -206,8 +206,9 @@ func TestReportByPostID(t *testing.T) {
 	r.want(t, post.ErrErased, p.edit("after", "c", "x", 1))
 }
 
-// TestEditAfterAFloodOfReports: the reports of a comment are not read for an edit, because the log is locked meanwhile.
-func TestEditAfterAFloodOfReports(t *testing.T) {
+// TestFloodOfReports: the reports of a comment are not read for an edit, and for a withdrawal each is read a few times,
+// because the log is locked meanwhile.
+func TestFloodOfReports(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
 	r.want(t, nil, p.post("c", "Title"))
@@ -216,7 +217,10 @@ func TestEditAfterAFloodOfReports(t *testing.T) {
 		flood[i] = events.Recorded{
 			StreamType: events.PostStream, StreamID: events.PostID(p.IntegrationID, "c"), StreamVersion: i + 2,
 			ID: fmt.Sprint("r", i), Source: events.PostReportsSource(p.IntegrationID),
-			Event: events.PostReported{IntegrationID: p.IntegrationID, Reason: "spam", Reports: 1},
+			Event: events.PostReported{
+				IntegrationID: p.IntegrationID, Reason: "spam", Reports: 1,
+				Report: &events.Report{IntegrationID: p.IntegrationID, ExternalUUID: "user", Detail: "detail"},
+			},
 		}
 	}
 	testdb.NoError(t, projections.Append(t.Context(), r.db, flood...))
@@ -226,5 +230,14 @@ func TestEditAfterAFloodOfReports(t *testing.T) {
 		[]uuid.UUID{events.PostID(p.IntegrationID, "c")}, []string{p.AuthorKey}), "\n")
 	if regexp.MustCompile(`Rows Removed by Filter: \d{3}`).MatchString(plan) {
 		t.Errorf("all reports are read:\n%s", plan)
+	}
+	r.want(t, "changed", p.withdraw("w", "c"))
+	testdb.Exec(t, r.db, `SELECT pg_stat_force_next_flush()`)
+	testdb.Eventually(t, "the statistics of the withdrawal", func() bool {
+		return testdb.Value[int](t, r.db, `SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'events'`) > len(flood)
+	})
+	read := testdb.Value[int](t, r.db, `SELECT idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'events'`)
+	if read > 20*len(flood) {
+		t.Errorf("%d events are read to erase %d", read, len(flood))
 	}
 }

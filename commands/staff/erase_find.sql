@@ -2,7 +2,7 @@
 -- $1: author; $2: ids of skipped comments, of any author; $3: the partner's identifier.
 SELECT p.post_id
 FROM posts p
-WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY[$1::uuid]))::uuid[]) AND NOT EXISTS (
+WHERE p.author_id = $1::uuid AND NOT EXISTS (
     SELECT FROM events x
     WHERE x.stream_id = $1 AND x.event_type = 'author.erased.v1'
       AND x.log_index > p.log_index)

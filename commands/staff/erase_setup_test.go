@@ -1,6 +1,7 @@
 package staff_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
@@ -271,9 +274,52 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 			if got := try(role, marker+"x", statement); got != refused {
 				t.Errorf("%s, of another author: %s\ngot %q", role, statement, got)
 			}
-			if got := try(role, "post/"+events.PostID(l.name.IntegrationID, "k-0").String(), statement); got != refused {
+			if got := try(role, "withdrawals", statement); got != refused {
 				t.Errorf("%s, of a comment that was not withdrawn: %s\ngot %q", role, statement, got)
 			}
 		}
+	}
+}
+
+// TestErasuresLockInOneOrder: the erasures of an author and of withdrawn comments do not deadlock.
+func TestErasuresLockInOneOrder(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	appendAll(t, l.Staff, l.comments(l.name, "k", 2)...)
+	ids := []uuid.UUID{events.PostID(l.name.IntegrationID, "k-0"), events.PostID(l.name.IntegrationID, "k-1")}
+	for _, id := range ids {
+		appendAll(t, l.Staff, events.Recorded{
+			StreamType: events.PostStream, StreamID: id, StreamVersion: 2, ID: "w-" + id.String(),
+			Source: events.PostWithdrawalsSource(l.name.IntegrationID),
+			Event:  events.PostWithdrawn{IntegrationID: l.name.IntegrationID},
+		})
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	second, first := ids[1], ids[0]
+	for what, erase := range map[string]func(tx pgx.Tx) error{
+		"author": func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), `SELECT erase_author_events($1, $2, $3)`, l.name.IntegrationID, l.name.ExternalUUID,
+				[]uuid.UUID{second, first})
+			return err
+		},
+		"withdrawals": func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), `SELECT erase_post_events($1)`, []uuid.UUID{second, first})
+			return err
+		},
+	} {
+		holder, eraser := testdb.Begin(t, l.Pool), testdb.Begin(t, l.Pool)
+		testdb.Exec(t, holder, `SELECT FROM events WHERE stream_id = $1 FOR UPDATE`, second)
+		testdb.Exec(t, eraser, `SET LOCAL lock_timeout = '2s'`)
+		ended := make(chan error, 1)
+		go func() { ended <- erase(eraser) }()
+		testdb.Eventually(t, what+" has the first and waits for the second", func() bool {
+			_, err := l.Pool.Exec(t.Context(), `SELECT FROM events WHERE stream_id = $1 AND stream_version = 1 FOR UPDATE NOWAIT`, first)
+			return eventlog.IsLocked(err)
+		})
+		if err := <-ended; !eventlog.IsLocked(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+		testdb.NoError(t, holder.Rollback(t.Context()))
+		testdb.NoError(t, eraser.Rollback(t.Context()))
 	}
 }

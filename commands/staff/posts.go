@@ -2,6 +2,7 @@ package staff
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,6 +37,7 @@ type Post struct {
 	HiddenBy      *string        `json:"hiddenBy"` // post.Individually or post.WithAuthor; nil, like reason, when visible
 	Reason        *string        `json:"reason"`
 	History       []HistoryEntry `json:"history"`
+	Omitted       int            `json:"omitted"` // older edits and reports that History leaves out
 }
 
 // PostAuthor is the author of a post.
@@ -128,7 +130,7 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	if err != nil {
 		return Post{}, err
 	}
-	entries, err := historyOf(ctx, s.Pool, history)
+	entries, err := historyOf(ctx, s.Pool, newestChanges(history))
 	if err != nil {
 		return Post{}, err
 	}
@@ -141,6 +143,7 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 		PostID: id, ThreadID: p.Imported.ThreadID, NovelID: p.Imported.NovelID, IntegrationID: p.Imported.IntegrationID,
 		ParentPostID: p.Imported.ParentPostID, ChapterNumber: p.Chapter(), Withdrawn: p.Withdrawn, Reports: p.Reports,
 		WrittenAt: p.Imported.WrittenAt, ReceivedAt: p.ReceivedAt.UTC(), State: visibility.State, History: entries,
+		Omitted:    len(history) - len(entries),
 		NovelTitle: called[p.Imported.NovelID], Integration: called[p.Imported.IntegrationID],
 	}
 	if visibility.State == post.Hidden {
@@ -159,6 +162,29 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 		}
 	}
 	return found, nil
+}
+
+// newestChanges returns the history of a post without edits and reports older than the newest hundred of each: partners
+// may send any number of both.
+func newestChanges(history []events.Recorded) []events.Recorded {
+	edits, reports := 100, 100
+	shown := make([]events.Recorded, 0, len(history))
+	for _, recorded := range slices.Backward(history) {
+		left := new(1)
+		switch recorded.Event.(type) {
+		case events.PostEdited:
+			left = &edits
+		case events.PostReported:
+			left = &reports
+		default: // of staff, or once in a history
+		}
+		if *left > 0 {
+			*left--
+			shown = append(shown, recorded)
+		}
+	}
+	slices.Reverse(shown)
+	return shown
 }
 
 // authorOf returns the author of a post with the staff decisions about them, or the zero Author after erasure.

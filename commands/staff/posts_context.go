@@ -25,8 +25,8 @@ type PostContext struct {
 type AuthorContext struct {
 	Author `json:",inline"`
 
-	Posts     int          `json:"posts"`     // not counting erased and withdrawn ones, which do not name their author
-	Hidden    int          `json:"hidden"`    // of these
+	Posts     int          `json:"posts"`     // at most examined; erased and withdrawn ones do not name their author
+	Hidden    int          `json:"hidden"`    // of these; at most examined
 	Reports   int          `json:"reports"`   // readers who reported these, since the latest decision about each
 	Moderated []ListedPost `json:"moderated"` // posts that staff decided about, the latest first
 }
@@ -42,16 +42,16 @@ var contextWalks = [...]string{
 	besideWalk(">", "", ""),
 	`SELECT * FROM (
         SELECT b.post_id, row_number() OVER (ORDER BY b.written_at, b.log_index) AS place, NULL::timestamptz AS since
-        FROM (
-            SELECT b.* FROM posts c JOIN posts b ON b.root_post_id = coalesce(c.root_post_id, c.post_id)
-            WHERE c.post_id = $1 AND (b.written_at, b.log_index) >= (c.written_at, c.log_index)
-            ORDER BY b.written_at, b.log_index LIMIT 1000
-        ) AS b WHERE b.parent_post_id = $1
+        FROM posts c CROSS JOIN LATERAL (
+            SELECT r.* FROM posts r
+            WHERE r.root_post_id = coalesce(c.root_post_id, c.post_id)
+              AND (r.written_at, r.log_index) >= (c.written_at, c.log_index)
+            ORDER BY r.written_at, r.log_index LIMIT 1000
+        ) AS b WHERE c.post_id = $1 AND b.parent_post_id = c.post_id
     ) AS numbered WHERE place <= 5`,
 	`SELECT q.post_id, -extract(epoch FROM q.moderated_at)::bigint AS place, NULL::timestamptz AS since
-    FROM posts c CROSS JOIN unnest(posts_of_authors(ARRAY[c.author_id])) AS a(id)
-    CROSS JOIN LATERAL (SELECT b.* FROM posts b WHERE b.post_id = a.id LIMIT 1) AS q
-    WHERE c.post_id = $1 AND c.author_id IS NOT NULL AND q.moderated_at IS NOT NULL AND q.post_id <> $1
+    FROM posts c JOIN posts q ON q.author_id = c.author_id
+    WHERE c.post_id = $1 AND q.moderated_at IS NOT NULL AND q.post_id <> $1
     ORDER BY q.moderated_at DESC LIMIT 10`,
 }
 
@@ -110,10 +110,11 @@ func (s *Staff) AuthorContext(ctx context.Context, name AuthorName) (found Autho
 	if found.Author, err = s.AuthorWithHistory(ctx, name); err != nil {
 		return AuthorContext{}, err
 	}
-	counts, err := database.Collect(ctx, s.Pool, "counts of an author", pgx.RowTo[int], postsCountsSQL, found.ID)
+	counts, err := database.Collect(ctx, s.Pool, "counts of an author", pgx.RowTo[int], postsCountsSQL, found.ID,
+		examined)
 	if err != nil {
 		return AuthorContext{}, err
 	}
-	found.Posts, found.Hidden, found.Reports = counts[0], counts[1], counts[2]
+	found.Posts, found.Hidden, found.Reports = counts[0], min(counts[1], examined), counts[2]
 	return found, nil
 }

@@ -343,11 +343,9 @@ func (s *Staff) walkNewest(ctx context.Context, q *postQuery, f PostFilter) erro
 	var source string
 	switch {
 	case f.AuthorID != uuid.Nil:
-		source = "unnest(posts_of_authors(ARRAY[" + q.arg(f.AuthorID) + "::uuid])) AS a(id)\n" +
-			"    CROSS JOIN LATERAL (SELECT b.* FROM posts b WHERE b.post_id = a.id LIMIT 1) AS q WHERE true"
+		source = "posts q WHERE q.author_id = " + q.arg(f.AuthorID) + "::uuid"
 	case f.State == OnlyReported:
-		source = "reported_posts o\n" +
-			"    CROSS JOIN LATERAL (SELECT b.* FROM posts b WHERE b.post_id = o.post_id LIMIT 1) AS q WHERE true"
+		source = "reported_posts q WHERE true"
 	case f.State == OnlyHidden:
 		source = "posts q WHERE q.hidden"
 	case f.State == OnlyEdited:
@@ -357,7 +355,7 @@ func (s *Staff) walkNewest(ctx context.Context, q *postQuery, f PostFilter) erro
 	case f.NovelID != uuid.Nil:
 		source = "posts q WHERE q.novel_id = " + q.arg(f.NovelID) + "::uuid"
 	case q.words != nil:
-		// post_words is named so that it is locked before the statement gets its snapshot: see posts_of_authors.
+		// post_words is named so that it is locked before the statement gets its snapshot: see novels_with_facets.
 		q.walksWords = true
 		q.walk = fmt.Sprintf(`SELECT q.found_post AS post_id, q.found_place AS place, NULL::timestamptz AS since
     FROM posts_with_words(%s::bigint[], %s::bigint, %s::bigint, %d) AS q

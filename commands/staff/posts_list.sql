@@ -1,9 +1,10 @@
 -- Comments for staff. Go code completes the statement: :walk selects candidates in the order of the page (post_id, place, since), of
 -- which :filter (on p and d) selects up to :limit, in the order :order. The joins follow the selection, so that candidates cost two probes.
-WITH walked AS MATERIALIZED (:walk), picked AS MATERIALIZED (
+-- The order is that of :walk, so a full page ends the walk.
+WITH picked AS MATERIALIZED (
     SELECT w.place, w.since, p.*, d.member_id, coalesce(d.blocked, false) AS blocked,
            post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS is_hidden
-    FROM walked w
+    FROM (:walk) AS w
     CROSS JOIN LATERAL (
         SELECT q.post_id, q.thread_id, q.novel_id, q.integration_id, q.parent_post_id, q.chapter_number, q.written_at, q.recorded_at,
                q.edited_at, q.withdrawn, q.hidden, q.moderated_at, q.author_id, q.log_index, coalesce(q.text_log_index, q.log_index) AS text_at

@@ -294,7 +294,7 @@ func TestPostListsProbeIndexes(t *testing.T) {
 				uuid.UUID{1})
 			probe(fmt.Sprintf("%s, context %d", when, i), sql, posts[0])
 		}
-		probe(when+", counts", ofAuthor, frequent)
+		probe(when+", counts", ofAuthor, frequent, 5000)
 	}
 	testdb.Exec(t, pool, `INSERT INTO projections (name, generation, position, state, updated_at)
 		VALUES ('words', $1, 0, 'running', now())`, projections.Words{}.Generation())
@@ -312,11 +312,11 @@ func TestPostListsProbeIndexes(t *testing.T) {
 	}
 }
 
-// frequent is an author with ten comments in fillPosts.
+// frequent is an author with a quarter of the comments in fillPosts.
 var frequent = uuid.MustParse("0cc175b9-c0f1-b6a8-31c3-99e269772661")
 
-// fillPosts writes n comments as the projection posts would, with their events: on ten novels, one in a hundred
-// reported, hidden, edited and withdrawn.
+// fillPosts writes n comments as the projection posts would, with their events: on ten novels, one in a hundred hidden,
+// edited and withdrawn, one in five reported.
 func fillPosts(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	testdb.Exec(t, pool, `INSERT INTO events (log_index, recorded_at, stream_version, stream_id, batch_id, integration_id, stream_type,
@@ -330,13 +330,13 @@ func fillPosts(t testing.TB, pool *pgxpool.Pool, n int) {
 	testdb.Exec(t, pool, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content_bytes, written_at,
 			recorded_at, changed_at, log_index, hidden, withdrawn, edited_at)
 		SELECT e.stream_id, md5('t' || n % 10)::uuid, lpad(n % 10 || repeat('0', 30), 32, '0')::uuid, e.integration_id,
-			CASE WHEN n % 100 <> 1 THEN CASE WHEN n % 3000 = 0 THEN $1::uuid ELSE md5('a' || n % 999)::uuid END END,
+			CASE WHEN n % 100 <> 1 THEN CASE WHEN n % 4 = 0 THEN $1::uuid ELSE md5('a' || n % 999)::uuid END END,
 			CASE WHEN n % 100 <> 1 THEN 4 END, e.recorded_at, e.recorded_at, now(), n, n % 100 = 2, n % 100 = 1,
 			CASE WHEN n % 100 = 3 THEN now() END
 		FROM events e, LATERAL (SELECT e.log_index AS n) k`, frequent)
 	testdb.Exec(t, pool, `INSERT INTO post_words SELECT log_index, post_id, ARRAY(SELECT log_index >> 16 << 32 | h
 		FROM unnest(CASE WHEN log_index % 1000 = 0 THEN $1::bigint[] ELSE $2::bigint[] END) AS h) FROM posts WHERE author_id IS NOT NULL`,
 		projections.WordHashes([]string{"frequent", "rare"}), projections.WordHashes([]string{"frequent"}))
-	testdb.Exec(t, pool, `INSERT INTO reported_posts SELECT post_id, 1, 0, 0, 0, 0, 0, recorded_at, recorded_at FROM posts
-		WHERE log_index % 100 = 4`)
+	testdb.Exec(t, pool, `INSERT INTO reported_posts SELECT post_id, author_id, log_index, 1, 0, 0, 0, 0, 0, recorded_at, recorded_at
+		FROM posts WHERE log_index % 5 = 4`)
 }
