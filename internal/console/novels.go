@@ -235,22 +235,27 @@ func moderateNovels(
 	return &outcome{notice: d.done + " " + what + "." + refused.String(), undo: undoNovels(decision, what, changed)}, nil
 }
 
-// undoNovels takes a decision back if no novel was pending: no decision leads back to that state.
+// undoNovels takes a decision back, or leads to where it can be taken again if a novel was pending: no decision leads
+// back to that state. A publication is for good.
 func undoNovels(decision, what string, before []staff.Novel) *undo {
-	d := novelDecisions[decision]
-	wasPending := slices.ContainsFunc(before, func(n staff.Novel) bool { return n.State == novel.Pending })
-	if d.undo != "" && !wasPending {
-		u := &undo{Label: strings.ToUpper(d.undo[:1]) + d.undo[1:] + " " + what, Decision: d.undo}
-		for _, n := range before {
-			u.Novels = append(u.Novels, n.NovelID)
+	back := novelDecisions[decision].undo
+	if back == "" {
+		return nil
+	}
+	u := &undo{Label: strings.ToUpper(back[:1]) + back[1:] + " " + what, Decision: back}
+	for _, n := range before {
+		u.Novels = append(u.Novels, n.NovelID)
+		if n.State == novel.Pending {
+			u.To = "/novels?state=" + map[string]string{approve: "approved", reject: "rejected"}[decision]
 		}
+	}
+	if u.To == "" {
 		return u
 	}
 	if len(before) == 1 {
-		return &undo{Label: "Decide again about " + what, To: "/novels/" + before[0].NovelID.String()}
+		u.To = "/novels/" + before[0].NovelID.String()
 	}
-	state := map[string]novel.State{approve: novel.Approved, reject: novel.Rejected}[decision]
-	return &undo{Label: "Decide again about " + what, To: "/novels?state=" + string(state)}
+	return &undo{Label: "Decide again about " + what, To: u.To}
 }
 
 // quoted is a title within a sentence.

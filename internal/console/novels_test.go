@@ -191,6 +191,9 @@ func TestNovel(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	f.ada.act(t, path, send("action", "publish", "confirmed", "yes"))
+	if page := f.ada.get(t, path); strings.Contains(page, "Decide again") {
+		t.Errorf("a publication is for good: %s", page)
+	}
 	if got := strings.Join(buttons(), " "); got != "edit" || f.states(t, id) != "published" {
 		t.Error(got)
 	}
