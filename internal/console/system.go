@@ -123,14 +123,27 @@ func (c *Console) readSurvey(ctx context.Context) (*survey, error) {
 	return s, nil
 }
 
-// perMinuteSQL counts the comments in ranges of the log. Of a range with more than fifty events it looks at fifty, evenly
-// spread, and the count is an estimate. $1, $2: first log index and end of each range; $3: type of the events.
+// perMinuteSQL counts the comments in ranges of the log. Of a range with more than fifty events it looks at fifty,
+// spread evenly, and estimates. $1, $2: first log index and end of each range; $3: type of the events.
 const perMinuteSQL = `SELECT counted.n * step, step > 1
 FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS m (first, next, n),
 LATERAL (SELECT greatest((m.next - m.first + 49) / 50, 1) AS step) AS s,
 LATERAL (SELECT count(*) AS n FROM generate_series(m.first, m.next - 1, step) AS i,
     LATERAL (SELECT event_type FROM events WHERE log_index = i LIMIT 1) AS e WHERE event_type = $3) AS counted
 ORDER BY m.n`
+
+// counted is a number of comments.
+type counted struct {
+	N         int64
+	Estimated bool
+}
+
+func (n counted) String() string {
+	if n.Estimated {
+		return fmt.Sprintf("about %d", n.N)
+	}
+	return strconv.FormatInt(n.N, 10)
+}
 
 // commentsPerMinute returns the chart of the comments of the last hour.
 func (c *Console) commentsPerMinute(ctx context.Context) (*chart, error) {
@@ -143,27 +156,19 @@ func (c *Console) commentsPerMinute(ctx context.Context) (*chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	type counted struct {
-		N         int64
-		Estimated bool
-	}
 	counts, err := database.Collect(ctx, c.Pool, "comments per minute", pgx.RowToStructByPos[counted], perMinuteSQL,
 		ends[:minutes], ends[1:], events.PostImported{}.Type())
 	if err != nil {
 		return nil, err
 	}
-	points, total, about := make([]point, minutes), int64(0), ""
+	points, total := make([]point, minutes), counted{}
 	for i, n := range counts {
-		sign := ""
-		if n.Estimated {
-			sign, about = "about ", "about "
+		total.N, total.Estimated = total.N+n.N, total.Estimated || n.Estimated
+		points[i] = point{
+			Value: float64(n.N), Label: fmt.Sprintf("%v in the minute from %s", n, moments[i].Format("15:04:05")),
 		}
-		total += n.N
-		label := fmt.Sprintf("%s%d in the minute from %s", sign, n.N, moments[i].Format("15:04:05"))
-		points[i] = point{Value: float64(n.N), Label: label}
 	}
-	summary := fmt.Sprintf("%s%d in the last hour, %s%d in the last minute (UTC)", about, total, about,
-		counts[minutes-1].N)
+	summary := fmt.Sprintf("%v in the last hour, %v in the last minute (UTC)", total, counts[minutes-1])
 	return newChart("Comments per minute", summary, points), nil
 }
 
