@@ -189,7 +189,7 @@ func (c *Console) historyFilter(ctx context.Context, v *visit, body *historyBody
 	if err := named.Resolve(ctx, c.History, &filter); err != nil {
 		return filter, err
 	}
-	// A field for a time takes no zone, and a reader of the page no seconds that were not asked for.
+	// The fields for times take no zone.
 	const field = "2006-01-02T15:04:05"
 	if filter.From != nil && named.Day == "" {
 		body.From = filter.From.UTC().Format(field)
@@ -202,29 +202,23 @@ func (c *Console) historyFilter(ctx context.Context, v *visit, body *historyBody
 
 // withoutTimes replaces the times of a filter by log indexes, which need no search.
 func (c *Console) withoutTimes(ctx context.Context, filter history.Filter) (history.Filter, error) {
-	if filter.From == nil && filter.To == nil {
-		return filter, nil
-	}
-	var from, to time.Time
 	if filter.From != nil {
-		from = *filter.From
+		first, err := history.IndexesAt(ctx, c.History, *filter.From)
+		if err != nil {
+			return filter, err
+		}
+		if after := first[0] - 1; after >= 0 && (filter.After == nil || *filter.After < after) {
+			filter.After = &after
+		}
 	}
-	to = from
 	if filter.To != nil {
-		to = *filter.To
-	}
-	if to.Before(from) {
-		return filter, problem.InvalidField("to", "must not be before from")
-	}
-	indexes, err := history.IndexesAt(ctx, c.History, from, to)
-	if err != nil {
-		return filter, err
-	}
-	if first := indexes[0]; filter.From != nil && first > 0 && (filter.After == nil || *filter.After < first-1) {
-		filter.After = new(first - 1)
-	}
-	if end := indexes[1]; filter.To != nil && (filter.Before == nil || *filter.Before > end) {
-		filter.Before = &end
+		end, err := history.IndexesAt(ctx, c.History, *filter.To)
+		if err != nil {
+			return filter, err
+		}
+		if filter.Before == nil || *filter.Before > end[0] {
+			filter.Before = &end[0]
+		}
 	}
 	filter.From, filter.To = nil, nil
 	return filter, nil

@@ -64,6 +64,7 @@ func TestHistory(t *testing.T) {
 		"actor=Ada&novel=genji+%3Cb%3E":      listed(f.ada.get(t, "/console/history/streams/novel/"+made.NovelID.String())),
 		"stream=" + partner.ID.String():      fmt.Sprint(created),
 		"from=" + hour(1) + "&to=" + hour(3): "2 1",
+		"from=" + hour(3) + "&to=" + hour(1): "",
 		"day=2026-01-01&before=1":            "0",
 		"day=2025-12-31":                     "",
 		"after=" + fmt.Sprint(last-1):        fmt.Sprint(last),
