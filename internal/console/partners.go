@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -22,7 +23,6 @@ import (
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
-	"novelgate/internal/title"
 	"novelgate/internal/web"
 )
 
@@ -263,8 +263,8 @@ type listedKey struct {
 }
 
 // weekSQL has the comments of the integration $1 on the seven days up to $2, and a week before each.
-var weekSQL = `SELECT d::date, ` + postsOn("$1", "d::date") + `, ` + postsOn("$1", "d::date - 7") + `
-FROM generate_series($2::date - 6, $2::date, interval '1 day') AS d ORDER BY 1`
+var weekSQL = `SELECT $2::date - n, ` + postsOn("$1", "$2::date - n") + `, ` + postsOn("$1", "$2::date - n - 7") + `
+FROM generate_series(0, 6) AS n ORDER BY n DESC`
 
 // find returns the integration in the path.
 func (c *Console) find(ctx context.Context, v *visit) (staff.Integration, error) {
@@ -430,8 +430,20 @@ func (c *Console) noteAction(ctx context.Context, v *visit, integration uuid.UUI
 	defer cancel()
 	_, err := c.Pool.Exec(ctx, `INSERT INTO console_notes (form_id, subject_id, name, content) VALUES ($1, $2, $3, $4)
 ON CONFLICT (form_id) DO NOTHING`, v.once, integration, v.user.Name, text)
+	if err != nil {
+		c.Kit.Logger.WarnContext(ctx, "an action for a partner is not in its notes", slog.Any("error", err))
+	}
 	c.Kit.Logger.InfoContext(ctx, "staff acted for a partner", slog.String("name", v.user.Name),
-		slog.String("integrationId", integration.String()), slog.String("action", text), slog.Any("error", err))
+		slog.String("integrationId", integration.String()), slog.String("action", text))
+}
+
+// nameOf names a webhook in notes and the log by its host, because the rest of an address may have a secret.
+func nameOf(hook *webhooks.StaffWebhook) string {
+	u, err := url.Parse(hook.URL)
+	if err != nil {
+		return "webhook " + hook.ID.String()
+	}
+	return "webhook " + hook.ID.String()[:8] + " at " + u.Host
 }
 
 // hours reads a field that is a number of hours, at most a hundred years.
@@ -494,7 +506,7 @@ func (c *Console) actOnWebhook(
 	if err != nil {
 		return nil, err
 	}
-	called := "webhook " + title.Clip(hook.URL, maxReason)
+	called := nameOf(&hook)
 	switch action {
 	case "webhook-enable", "webhook-disable":
 		on := action == "webhook-enable"
@@ -558,7 +570,7 @@ func (c *Console) takeBackPartner(ctx context.Context, v *visit, u *undo, reason
 	}
 	hook, err := v.staff.SwitchWebhook(ctx, u.Webhook, u.Enable, reason)
 	if err == nil {
-		c.noteAction(ctx, v, u.Integration, u.Label+": "+title.Clip(hook.URL, maxReason))
+		c.noteAction(ctx, v, u.Integration, u.Label+": "+nameOf(&hook))
 	}
 	return err
 }

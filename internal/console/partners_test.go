@@ -220,7 +220,7 @@ func TestPartnerWebhooks(t *testing.T) {
 	t.Cleanup(endpoint.Close)
 	hook := uuid.New()
 	testdb.Exec(t, f.staff.Pool, `INSERT INTO webhooks (webhook_id, integration_id, url, secret, position)
-		VALUES ($1, $2, $3, sha256('s'), 1000)`, hook, id, endpoint.URL)
+		VALUES ($1, $2, $3, sha256('s'), 1000)`, hook, id, endpoint.URL+"/?token=s3cret")
 	f.await(t)
 	form := func(action string, more ...string) url.Values {
 		form := url.Values{"action": {action}, "webhook": {hook.String()}}
@@ -262,6 +262,10 @@ func TestPartnerWebhooks(t *testing.T) {
 	}
 	if got := f.ada.onPage(t, other, form("webhook-test")); !strings.Contains(got, "no such webhook") {
 		t.Errorf("a webhook of another partner: %q", got)
+	}
+	kept := testdb.Value[string](t, f.staff.Pool, `SELECT string_agg(content, ' ') FROM console_notes`)
+	if strings.Contains(kept+f.log.String(), "s3cret") || !strings.Contains(f.log.String(), "name=Ada") {
+		t.Error(kept, f.log)
 	}
 	page := f.ada.get(t, path)
 	for _, want := range []string{
