@@ -10,7 +10,7 @@ GOBUILD := go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)'
 # Arguments of the program: make run ARGS='--listen :8080'
 ARGS ?=
 FUZZTIME ?= 100000x
-# Part of the checks of pages: HTML, feeds, sitemaps, descriptions, look, Lighthouse.
+# Part of the checks of pages: HTML, feeds, sitemaps, look, Lighthouse; of the console HTML, look, day, moderators.
 CHECKS ?=
 
 # A property of rapid that fails prints its seed. A file in testdata would make all later runs begin with that failure.
@@ -107,11 +107,11 @@ fuzz: ## Fuzz each decoder for FUZZTIME (100000x).
 .PHONY: look
 look: ## Open the pages in chromium and check them; pictures go to bin/look (needs a network, node, chromium).
 	mkdir -p bin/look
-	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags checks -run 'TestChecks/look' ./readapi
+	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags checks -run 'TestChecks/look' ./readapi ./internal/console
 
 .PHONY: check-pages
 check-pages: ## Check pages, feeds and sitemaps with validators (needs a network, node, java, chromium). Some: make check-pages CHECKS=feeds
-	go test -count=1 -tags checks -run 'TestChecks/$(CHECKS)' -v ./readapi
+	go test -count=1 -tags checks -run 'TestChecks/$(CHECKS)' -v ./readapi ./internal/console
 
 .PHONY: generators
 generators: ## Generate clients from docs/openapi.yaml and compile them, and lint it (needs a network, node).

@@ -3,12 +3,10 @@
 package readapi_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +20,7 @@ import (
 	"novelgate/internal/testdb"
 	"novelgate/internal/web"
 	"novelgate/readapi"
+	"novelgate/readapi/checks"
 	"novelgate/readapi/pages"
 )
 
@@ -51,12 +50,7 @@ func TestChecks(t *testing.T) {
 	made := testdb.Must(pages.NewLogo([]byte(logo)))(t)
 	site := pages.Site{Name: "Tales", Logo: made, NoCovers: true}
 	home := serve(t, w, site)
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("checks")); err != nil {
-		t.Fatal(err)
-	}
-	run(t, dir, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-	c := checks{dir, w.site(t, site)}
+	c := checked{checks.Install(t), w.site(t, site)}
 	t.Run("HTML", c.html)
 	t.Run("feeds", c.feeds)
 	t.Run("sitemaps", c.sitemaps)
@@ -65,25 +59,18 @@ func TestChecks(t *testing.T) {
 	t.Run("Lighthouse", func(t *testing.T) { c.lighthouse(t, home) })
 }
 
-// checks are the installed tools and a world to check.
-type checks struct {
-	dir string
+// checked is a world to check, and the tools for it.
+type checked struct {
+	checks.Tools
 	*world
 }
 
 // save saves what is at a path in a file, and returns its name.
-func (c checks) save(t *testing.T, path, extension string) string {
+func (c checked) save(t *testing.T, path, extension string) string {
 	t.Helper()
 	file := strings.NewReplacer("/", "_", "?", "_", "&", "_").Replace(path) + extension
-	c.write(t, file, c.get(t, path).Body.Bytes())
+	c.Write(t, file, c.get(t, path).Body.Bytes())
 	return file
-}
-
-func (c checks) write(t *testing.T, file string, content []byte) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(c.dir, file), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // checkedPages are the paths of a page of each kind.
@@ -93,47 +80,42 @@ var checkedPages = []string{
 	"/novels/a/discussion?sort=oldest",
 }
 
-func (c checks) html(t *testing.T) {
+func (c checked) html(t *testing.T) {
 	var files []string
 	for _, path := range checkedPages {
 		files = append(files, c.save(t, path, ".html"))
 	}
 	vnu := []string{"-jar", "node_modules/vnu-jar/build/dist/vnu.jar", "--errors-only"}
-	run(t, c.dir, "java", append(vnu, files...)...)
-	run(t, c.dir, "npx", append([]string{"--no", "html-validate"}, files...)...)
+	c.Run(t, "java", append(vnu, files...)...)
+	c.Run(t, "npx", append([]string{"--no", "html-validate"}, files...)...)
 }
 
-func (c checks) feeds(t *testing.T) {
+func (c checked) feeds(t *testing.T) {
 	args := []string{"validate.mjs", "atom.rng"}
 	for _, path := range []string{
 		"/feed.atom", "/novels/clock/feed.atom", "/novels/a/feed.atom", "/novels/hostile-a/feed.atom", // the last is empty
 	} {
 		args = append(args, c.save(t, path, ".xml"))
 	}
-	run(t, c.dir, "node", args...)
+	c.Run(t, "node", args...)
 }
 
-func (c checks) sitemaps(t *testing.T) {
+func (c checked) sitemaps(t *testing.T) {
 	index := c.save(t, "/sitemap.xml", "")
-	run(t, c.dir, "node", "validate.mjs", "siteindex.xsd", index)
+	c.Run(t, "node", "validate.mjs", "siteindex.xsd", index)
 	args := []string{"validate.mjs", "node_modules/sitemap/schema/sitemap.xsd"}
 	for _, part := range regexp.MustCompile(`/sitemaps/\d+`).FindAllString(c.get(t, "/sitemap.xml").Body.String(), -1) {
 		args = append(args, c.save(t, part, ".xml"))
 	}
-	run(t, c.dir, "node", args...)
+	c.Run(t, "node", args...)
 }
 
-func chromium(t *testing.T) string {
-	t.Helper()
-	return testdb.Must(exec.LookPath("chromium"))(t)
-}
-
-func (c checks) look(t *testing.T, home string, paths []string) {
-	args := []string{"look.mjs", chromium(t), os.Getenv("NOVELGATE_LOOK")}
+func (c checked) look(t *testing.T, home string, paths []string) {
+	args := []string{"look.mjs", checks.Chromium(t), os.Getenv("NOVELGATE_LOOK")}
 	for _, path := range paths {
 		args = append(args, home+path)
 	}
-	run(t, c.dir, "node", args...)
+	c.Run(t, "node", args...)
 }
 
 // serve serves the pages of w until the test ends, and returns their address.
@@ -145,11 +127,11 @@ func serve(t *testing.T, w *world, site pages.Site) string {
 	return server.URL
 }
 
-func (c checks) lighthouse(t *testing.T, home string) {
-	t.Setenv("CHROME_PATH", chromium(t))
+func (c checked) lighthouse(t *testing.T, home string) {
+	t.Setenv("CHROME_PATH", checks.Chromium(t))
 	for _, path := range []string{"/", "/novels", "/novels/clock", "/novels/a/discussion"} {
-		out := filepath.Join(c.dir, "report.json")
-		run(t, c.dir, "npx", "--no", "lighthouse", home+path, "--quiet", "--output=json", "--output-path="+out,
+		out := filepath.Join(string(c.Tools), "report.json")
+		c.Run(t, "npx", "--no", "lighthouse", home+path, "--quiet", "--output=json", "--output-path="+out,
 			"--skip-audits=robots-txt", // it cannot be downloaded from a page that may connect to nothing
 			"--only-categories=performance,accessibility,best-practices,seo",
 			"--chrome-flags=--headless --no-sandbox --disable-gpu")
@@ -186,16 +168,5 @@ func (c checks) lighthouse(t *testing.T, home string) {
 				}
 			}
 		}
-	}
-}
-
-func run(t *testing.T, dir, name string, args ...string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Dir, cmd.WaitDelay = dir, time.Minute
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		t.Errorf("%s %.60s: %v\n%.6000s", name, strings.Join(args, " "), err, said.String())
 	}
 }
