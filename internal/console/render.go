@@ -225,7 +225,7 @@ type asset struct {
 // assets are the embedded files. The style sheet begins with that of the readers' pages.
 var assets = func() map[string]asset {
 	loaded := map[string]asset{}
-	for _, name := range []string{"console.css", "console.js"} {
+	for _, name := range []string{"console.css", "console.js", "icon.svg"} {
 		content, err := assetFiles.ReadFile("assets/" + name)
 		if err != nil {
 			panic(err) // it is embedded
