@@ -225,6 +225,12 @@ func (f *fixture) novel(t *testing.T, partner uuid.UUID, spelled string, state n
 // comment imports a comment with a key on a novel, and reports it as spam as often as it has reports.
 func (f *fixture) comment(t *testing.T, partner, novel uuid.UUID, author, key, text string, reports int) uuid.UUID {
 	t.Helper()
+	f.append(t, imported(partner, novel, author, key, text, reports)...)
+	return events.PostID(partner, key)
+}
+
+// imported are the events of a comment.
+func imported(partner, novel uuid.UUID, author, key, text string, reports int) []events.Recorded {
 	id := events.PostID(partner, key)
 	recorded := []events.Recorded{{
 		StreamType: events.PostStream, StreamID: id, StreamVersion: 1, ID: key, Source: events.PostsSource(partner),
@@ -242,8 +248,7 @@ func (f *fixture) comment(t *testing.T, partner, novel uuid.UUID, author, key, t
 			},
 		})
 	}
-	f.append(t, recorded...)
-	return id
+	return recorded
 }
 
 // latest returns type, actor and reason of the latest event of a stream.
