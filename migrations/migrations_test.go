@@ -253,3 +253,14 @@ func TestTablesAreDescribed(t *testing.T) {
 		t.Errorf("no comment on %v", undescribed)
 	}
 }
+
+// TestErasureIsInlined: a call of the function for each erased event would double the time of an erasure, which holds the
+// lock of the log.
+func TestErasureIsInlined(t *testing.T) {
+	t.Parallel()
+	pool := testdb.Pool(t, testdb.New(t))
+	plan := strings.Join(testdb.Values[string](t, pool, `EXPLAIN (VERBOSE) SELECT personal_digest(salt, personal) FROM events`), "\n")
+	if strings.Contains(plan, "personal_digest(") || !strings.Contains(plan, "sha256(") {
+		t.Error(plan)
+	}
+}
