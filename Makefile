@@ -10,7 +10,7 @@ GOBUILD := go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)'
 # Arguments of the program: make run ARGS='--listen :8080'
 ARGS ?=
 FUZZTIME ?= 100000x
-# Part of the checks of pages: HTML, feeds, sitemaps, look, Lighthouse; of the console HTML, look, day, moderators.
+# Part of the checks of pages: HTML, feeds, sitemaps, look, Lighthouse; of the console also day, moderators, tasks, forms.
 CHECKS ?=
 
 # A property of rapid that fails prints its seed. A file in testdata would make all later runs begin with that failure.

@@ -28,14 +28,16 @@ import (
 )
 
 // TestChecks checks all pages with html-validate, and works with the console in Chromium (checks/console.mjs): look
-// checks all pages with axe and saves pictures in the directory NOVELGATE_LOOK, day decides by keys, and moderators are
-// two at once.
+// checks all pages with axe and saves pictures in the directory NOVELGATE_LOOK, day decides by keys, moderators are two
+// at once, tasks are those of every day, and forms the same ones without scripts.
 func TestChecks(t *testing.T) {
 	c := checked{checks.Install(t, os.DirFS("checks"))}
 	t.Run("HTML", c.html)
 	t.Run("look", c.look)
 	t.Run("day", c.day)
 	t.Run("moderators", c.moderators)
+	t.Run("tasks", func(t *testing.T) { c.tasks(t, true) })
+	t.Run("forms", func(t *testing.T) { c.tasks(t, false) })
 }
 
 // checked has the tools.
@@ -254,5 +256,38 @@ func (c checked) moderators(t *testing.T) {
 	}
 	if len(made) != 60 || by["staff:Ada"] < 15 || by["staff:Grace"] < 15 {
 		t.Errorf("%d decided, by %v", len(made), by)
+	}
+}
+
+// tasks does everyday tasks, and looks for their events.
+func (c checked) tasks(t *testing.T, scripts bool) {
+	f := newFixture(t)
+	fan, night := f.partner(t, "Fan Site"), f.partner(t, "Night Reader")
+	genji := f.novel(t, fan, "Genji", novel.Approved)
+	f.novel(t, fan, "Heike", novel.Pending)
+	f.novel(t, fan, "Zebra", novel.Pending)
+	for i, author := range []string{"one", "two", "three", "four", "five", "six"} {
+		f.comment(t, []uuid.UUID{fan, night}[i/3], genji, author, author, "A text of "+author, 1)
+	}
+	f.person(t, principal.Staff, "Grace") // or nobody has this name
+	grace := &staff.Staff{Pool: f.staff.Pool, Actor: "staff:Grace", Now: time.Now}
+	hidden := f.comment(t, fan, genji, "seven", "seven", "Spam?", 0)
+	testdb.Must(grace.HidePost(t.Context(), hidden, "it gives the end away"))(t)
+	refuse(t, f, fan, "it is too long")
+	f.await(t)
+	did := c.browse(t, f, "tasks", map[string]any{
+		"keys": map[string]string{"Ada": f.adaKey.Reveal()}, "scripts": scripts, "day": time.Now().UTC().Format("01022006"),
+	})
+	t.Logf("clicks: %s", did)
+	var events []string
+	for _, line := range decided(t, f, nil) {
+		if parts := strings.Fields(line); parts[2] == "staff:Ada" {
+			events = append(events, parts[1])
+		}
+	}
+	want := strings.Fields(`approved rejected hidden hidden hidden restored blocked hidden erased key_issued rate_limit_set
+		hidden restored`)
+	if diff := cmp.Diff(want, events); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -59,6 +59,123 @@ async function check(page, name) {
 const shown = (page) => page.evaluate(() => Number(document.querySelector(".case .text")?.textContent.match(/\d+/)[0]));
 const press = (page, key) => Promise.all([page.waitForNavigation(), page.keyboard.press(key)]);
 
+// person works on a page as people do, and counts the clicks. Typing is none, also into a list of choices.
+class Person {
+  clicks = 0;
+
+  constructor(page) {
+    this.page = page;
+  }
+
+  // click clicks the first link, button or label that is visible and begins with a text, and waits for the page to which a
+  // link or button leads.
+  async click(text, selector = "main a, nav a, button, summary, label") {
+    const found = await this.page.evaluateHandle((text, selector) => [...document.querySelectorAll(selector)]
+      .find((e) => e.checkVisibility() && e.textContent.trim().startsWith(text)) ?? null, text, selector);
+    if (!found.asElement()) throw new Error(`there is no ${selector} ${JSON.stringify(text)} at ${this.page.url()}`);
+    this.clicks++;
+    const leads = await found.evaluate((e) => e.matches("a, button"));
+    await Promise.all([leads && this.page.waitForNavigation(), found.click()]);
+    if (leads && (await this.page.$("[name=confirmed]"))) await this.look();
+  }
+
+  // type types into the field with a label that begins with a text, in the place of what is there.
+  async type(label, text) {
+    const found = await this.page.evaluate((label) => {
+      const field = [...document.querySelectorAll("label")].find((e) => e.textContent.trim().startsWith(label))?.control;
+      field?.focus();
+      if (field?.matches("input:not([type=date])")) field.select();
+      return Boolean(field);
+    }, label);
+    if (!found) throw new Error(`there is no field ${label} at ${this.page.url()}`);
+    await this.page.keyboard.type(text);
+  }
+
+  async see(text) {
+    const shown = await this.page.evaluate(() => document.querySelector("main").innerText);
+    if (!shown.includes(text)) throw new Error(`${this.page.url()} does not show ${JSON.stringify(text)}:\n${shown}`);
+  }
+
+  async look() {
+    if (input.scripts) await check(this.page, `staff ${this.page.url()}`);
+  }
+}
+
+// tasks are those of every day. Each begins at the page that follows the sign-in.
+const tasks = {
+  "approve a waiting novel": async (p) => {
+    await p.click("Waiting novels");
+    await p.click("Approve");
+    await p.see("Approved “Heike”.");
+  },
+  "reject a waiting novel": async (p) => {
+    await p.click("Waiting novels");
+    await p.click("Reject");
+    await p.see("Rejected “Zebra”.");
+  },
+  "hide all reported comments of a partner": async (p) => {
+    await p.click("Comments");
+    await p.type("State", "reported");
+    await p.type("Partner", "Night");
+    await p.click("Show");
+    await p.click("All that match");
+    await p.type("Reason", "a flood");
+    await p.click("Hide");
+    await p.click("Yes");
+    await p.see("Hidden: 3 comments.");
+  },
+  "restore a hidden comment": async (p) => {
+    await p.click("Hidden");
+    await p.click("", "[name=post]");
+    await p.type("Reason", "it was no spam");
+    await p.click("Restore", "[name=decision]");
+    await p.see("Restored: 1 comment.");
+  },
+  "block the author of a reported comment": async (p) => {
+    await p.click("Hide and block the author");
+    await p.see("Blocked one, and hid the comment.");
+  },
+  "erase an author": async (p) => {
+    await p.click("Everything about this author");
+    await p.click("Erase");
+    await p.type("Reason. It stays", "they asked");
+    await p.click("Erase", "button");
+    await p.click("Erase", "button");
+    await p.see("rased");
+  },
+  "issue a key": async (p) => {
+    await p.click("Partners");
+    await p.click("Fan Site");
+    await p.click("Issue and show it");
+    await p.see("Copy it now");
+  },
+  "change a limit": async (p) => {
+    await p.click("Partners");
+    await p.click("Fan Site");
+    await p.type("Comments", "120");
+    await p.click("Save");
+    await p.see("Fan Site: settings changed.");
+  },
+  "see why a delivery was refused": async (p) => {
+    await p.click("Partners");
+    await p.click("Fan Site");
+    await p.click("Deliveries and refusals");
+    await p.see("it is too long");
+  },
+  "see what a colleague did on a day": async (p) => {
+    await p.click("History");
+    await p.type("Who", "Grace");
+    await p.type("Day", input.day);
+    await p.click("Show");
+    await p.see("it gives the end away");
+  },
+  "take a decision back": async (p) => {
+    await p.click("Hide");
+    await p.click("Restore 1 comment");
+    await p.see("Done: Restore 1 comment.");
+  },
+};
+
 const parts = {
   // look checks the pages input.paths, as each person and without one.
   async look() {
@@ -121,6 +238,25 @@ const parts = {
       fail("comments are left");
     };
     await Promise.all([decide(await open(input.keys.Ada), "f"), decide(await open(input.keys.Grace), "d")]);
+  },
+
+  // tasks executes the tasks, with or without the script of the pages. None has more than five clicks.
+  async tasks() {
+    const page = await open(input.keys.Ada, input.scripts);
+    const clicks = {};
+    for (const [name, task] of Object.entries(tasks)) {
+      const person = new Person(page);
+      await page.goto(`${input.home}/queue/reported`);
+      try {
+        await task(person);
+        await person.look();
+      } catch (e) {
+        fail(name, e);
+      }
+      clicks[name] = person.clicks;
+      if (person.clicks > 5) fail(`${name}: ${person.clicks} clicks`);
+    }
+    return clicks;
   },
 };
 
