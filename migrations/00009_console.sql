@@ -7,13 +7,15 @@ CREATE TABLE console_sessions (
     began_at   timestamptz NOT NULL DEFAULT statement_timestamp(),
     ends_at    timestamptz NOT NULL,
     notice     json,
-    undo       json
+    undo       json,
+    changed_at timestamptz
 );
 
 COMMENT ON TABLE console_sessions IS 'Persons who are signed in to the console. The end of a session, or of its key, ends it at once. Not part of the history.';
 COMMENT ON COLUMN console_sessions.token_hash IS 'SHA-256 of the token in the cookie of the browser.';
 COMMENT ON COLUMN console_sessions.notice IS 'Outcome of the latest action, which the next page shows; NULL once it has.';
 COMMENT ON COLUMN console_sessions.undo IS 'How to take the latest decision back; NULL: there is nothing to undo.';
+COMMENT ON COLUMN console_sessions.changed_at IS 'When notice or undo were last set. A quarter of an hour later they are forgotten: both may name a person.';
 
 CREATE TABLE console_claims (
     item_id    uuid        NOT NULL PRIMARY KEY,

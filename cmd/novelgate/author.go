@@ -218,10 +218,10 @@ const (
 // behind it: therefore the short time-out. The checkpoint deletes the old files.
 var rewriteSQL = []string{
 	`SET lock_timeout = '10s'`,
-	console.ForgetNotesSQL,
 	`DELETE FROM pg_catalog.pg_statistic WHERE starelid IN (
-    SELECT unnest(ARRAY['posts', 'authors', 'post_words', 'author_decisions', 'console_notes', 'events']::regclass[]))`,
-	`VACUUM (FULL, ANALYZE) posts, authors, post_words, author_decisions, console_notes, events`,
+    SELECT unnest(ARRAY['posts', 'authors', 'post_words', 'author_decisions', 'console_notes', 'console_sessions',
+        'events']::regclass[]))`,
+	`VACUUM (FULL, ANALYZE) posts, authors, post_words, author_decisions, console_notes, console_sessions, events`,
 	`VACUUM (FULL) pg_catalog.pg_statistic`,
 	`CHECKPOINT`,
 }
@@ -246,6 +246,9 @@ func rewriteErased(ctx context.Context, env *environment, s *staff.Staff, author
 			"`novelgate projection list` shows them up to date", strings.Join(pending.Projections, ", "))
 	}
 	if err != nil {
+		return err
+	}
+	if err := console.Forget(ctx, s.Pool); err != nil {
 		return err
 	}
 	if err := awaitOlder(ctx, s.Pool); err != nil {

@@ -283,16 +283,5 @@ func (c *Console) eraseAuthor(ctx context.Context, v *visit, name staff.AuthorNa
 	said = append(said, "The files of the database keep the data until an operator rewrites them: novelgate author erase "+
 		"--rewrite.")
 	return &outcome{notice: strings.Join(said, " "), to: "/authors?integration=" + name.IntegrationID.String()},
-		c.sessions.forgetAuthor(ctx, name)
-}
-
-// forgetAuthor removes how to take decisions about an author back, which names them.
-func (s sessions) forgetAuthor(ctx context.Context, name staff.AuthorName) error {
-	_, err := s.pool.Exec(ctx, `UPDATE console_sessions SET undo = NULL
-WHERE undo #>> '{author,IntegrationID}' = $1 AND undo #>> '{author,ExternalUUID}' = $2 OR undo ->> 'to' = $3`,
-		name.IntegrationID, name.ExternalUUID, "/authors/"+name.IntegrationID.String()+"/"+segment(name.ExternalUUID))
-	if err != nil {
-		return fmt.Errorf("forget an erased author: %w", err)
-	}
-	return nil
+		Forget(ctx, c.Pool)
 }

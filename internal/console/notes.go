@@ -58,13 +58,24 @@ ON CONFLICT (form_id) DO NOTHING`, v.once, subject, v.user.Name, text)
 	return &outcome{notice: "The note is added."}, nil
 }
 
-// ForgetNotesSQL deletes the notes about comments that were withdrawn or erased, and about erased authors.
-const ForgetNotesSQL = `DELETE FROM console_notes n
+// Forget deletes what the console keeps about erased persons: notes about them and about comments that were withdrawn
+// or erased, and, of everybody, the outcome of the latest action.
+func Forget(ctx context.Context, db database.DB) error {
+	batch := &pgx.Batch{}
+	batch.Queue(forgetNotesSQL)
+	batch.Queue(`UPDATE console_sessions SET notice = NULL, undo = NULL WHERE notice IS NOT NULL OR undo IS NOT NULL`)
+	if err := db.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("forget what the console keeps: %w", err)
+	}
+	return nil
+}
+
+const forgetNotesSQL = `DELETE FROM console_notes n
 WHERE EXISTS (SELECT FROM posts p WHERE p.post_id = n.subject_id AND p.author_id IS NULL)
    OR EXISTS (SELECT FROM events e WHERE e.stream_id = n.subject_id AND e.event_type = 'author.erased.v1')`
 
 // Run carries out the rebuilds that staff start, until ctx ends. Once a minute it notes the latency of commands, and
-// deletes what is over: sessions, claims, and notes about what was erased.
+// deletes what is over: sessions, claims, outcomes of a quarter of an hour ago, and notes about what was erased.
 func (c *Console) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -73,7 +84,9 @@ func (c *Console) Run(ctx context.Context) {
 		batch := &pgx.Batch{}
 		batch.Queue(`DELETE FROM console_sessions WHERE ends_at < $1`, c.Kit.Now())
 		batch.Queue(`DELETE FROM console_claims WHERE ends_at < $1`, c.Kit.Now())
-		batch.Queue(ForgetNotesSQL)
+		batch.Queue(`UPDATE console_sessions SET notice = NULL, undo = NULL, changed_at = NULL
+WHERE changed_at < statement_timestamp() - interval '15 minutes'`)
+		batch.Queue(forgetNotesSQL)
 		if err := c.Pool.SendBatch(ctx, batch).Close(); err != nil && ctx.Err() == nil {
 			c.Kit.Logger.WarnContext(ctx, "the console has not been tidied", slog.Any("error", err))
 		}

@@ -55,11 +55,11 @@ type figures struct {
 	FailingWebhooks int
 }
 
-// postsOn is SQL for the number of comments of an integration on a day, on up to ten thousand novels, so that the
+// postsOn is SQL for the number of comments of an integration on a day, on up to two thousand novels, so that the
 // import of a whole catalogue does not make the pages slow.
 func postsOn(integration, day string) string {
 	return `(SELECT coalesce(sum(f.posts), 0) FROM (SELECT f.posts FROM daily_facts AS f
-        WHERE f.day = ` + day + ` AND f.integration_id = ` + integration + ` LIMIT 10000) AS f)`
+        WHERE f.day = ` + day + ` AND f.integration_id = ` + integration + ` LIMIT 2000) AS f)`
 }
 
 // figuresSQL reads the figures of the integrations $1. $2: today; $3: the least id of refusals of today.

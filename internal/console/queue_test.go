@@ -215,12 +215,12 @@ func TestNotes(t *testing.T) {
 		StreamType: events.PostStream, StreamID: post, StreamVersion: 2, ID: "w", Source: events.PostsSource(p),
 		Event: events.PostWithdrawn{IntegrationID: p},
 	})
-	testdb.Must(f.staff.Pool.Exec(t.Context(), console.ForgetNotesSQL))(t)
+	testdb.NoError(t, console.Forget(t.Context(), f.staff.Pool))
 	f.append(t, events.Recorded{
 		StreamType: events.AuthorStream, StreamID: testdb.AuthorID(p, "ann"), StreamVersion: 1, ID: "e",
 		Source: "staff/x", Event: events.AuthorErased{},
 	})
-	testdb.Must(f.staff.Pool.Exec(t.Context(), console.ForgetNotesSQL))(t)
+	testdb.NoError(t, console.Forget(t.Context(), f.staff.Pool))
 	if got := testdb.Value[string](t, f.staff.Pool, `SELECT string_agg(content, ',') FROM console_notes`); got != "stays" {
 		t.Errorf("%.100q is left", got)
 	}

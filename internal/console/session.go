@@ -163,8 +163,9 @@ func (s sessions) remember(ctx context.Context, of *session, n notice, u *undo) 
 			return fmt.Errorf("encode undo: %w", err)
 		}
 	}
-	_, err = s.pool.Exec(ctx, `UPDATE console_sessions SET notice = $2, undo = coalesce($3, undo) WHERE token_hash = $1`,
-		of.hash, stored, undoing)
+	_, err = s.pool.Exec(ctx, `UPDATE console_sessions
+SET notice = $2, undo = coalesce($3, undo), changed_at = statement_timestamp() WHERE token_hash = $1`, of.hash, stored,
+		undoing)
 	if err != nil {
 		return fmt.Errorf("remember an outcome: %w", err)
 	}
@@ -266,7 +267,9 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.Kit.Logger.WarnContext(ctx, "sign-in refused", slog.String("requestId", web.RequestID(ctx)),
 			slog.String("client", client(r).String()), slog.String("key", auth.Redact(key[:min(len(key), 64)])),
 			slog.Any("error", err))
-		c.render(w, r, nil, &view{template: "sign-in", title: "Sign in", status: status, body: signInBody{To: to, Problem: why}})
+		c.render(w, r, nil, &view{
+			template: "sign-in", title: "Sign in", status: status, body: signInBody{To: to, Problem: why},
+		})
 	}
 	if !c.attempts.allowed(r, now) {
 		w.Header().Set("Retry-After", "6")
