@@ -254,8 +254,8 @@ func TestTablesAreDescribed(t *testing.T) {
 	}
 }
 
-// TestErasureIsInlined: a call of the function for each erased event would double the time of an erasure, which holds the
-// lock of the log.
+// TestErasureIsInlined: a call of the function for each erased event would double the time of an erasure, which holds
+// the lock of the log.
 func TestErasureIsInlined(t *testing.T) {
 	t.Parallel()
 	pool := testdb.Pool(t, testdb.New(t))
