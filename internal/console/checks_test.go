@@ -34,6 +34,9 @@ func TestChecks(t *testing.T) {
 	c := checked{checks.Install(t, os.DirFS("checks"))}
 	t.Run("HTML", c.html)
 	t.Run("look", c.look)
+	if os.Getenv("NOVELGATE_LOOK") != "" {
+		t.Run("look at the queue", c.picture)
+	}
 	t.Run("day", c.day)
 	t.Run("moderators", c.moderators)
 	t.Run("tasks", func(t *testing.T) { c.tasks(t, true) })
@@ -190,6 +193,42 @@ func (c checked) look(t *testing.T) {
 	c.browse(t, f, "look", map[string]any{
 		"keys":  map[string]string{"staff": f.adaKey.Reveal(), "auditor": auditor},
 		"paths": append(paths(t, f, hostileWorld(t, f)), more...),
+	})
+}
+
+// picture takes docs/pictures/console-queue.png.
+func (c checked) picture(t *testing.T) {
+	f := newFixture(t)
+	p := f.partner(t, "Night Reader")
+	id := f.novel(t, p, "Pride and Prejudice", novel.Approved)
+	other := f.novel(t, p, "The Hobbit", novel.Approved)
+	f.novel(t, p, "The Kite Runner", novel.Pending)
+	var recorded []events.Recorded
+	for _, c := range []struct {
+		on           uuid.UUID
+		author, text string
+		reports      int
+	}{
+		{id, "mira", "Her refusal is the best scene so far. He really thought that she would say yes.", 0},
+		{id, "joon88", "Why does everybody like him? He has been rude in every single chapter.", 0},
+		{id, "books4less", "Read the whole novel for free at books4less, no sign-up! Message me for the link.", 3},
+		{id, "tess", "Wait for the letter, then you will see.", 0},
+		{other, "bilbo_fan", "Can somebody explain the riddle with the egg? I still do not get it.", 1},
+		{other, "anon", "Only an idiot would enjoy this translation.", 2},
+	} {
+		recorded = append(recorded, imported(p, c.on, c.author, c.author, c.text, c.reports)...)
+	}
+	for _, r := range recorded {
+		if e, ok := r.Event.(events.PostReported); ok {
+			e.Report.Detail = "Advertising, third time today."
+		}
+	}
+	f.append(t, recorded...)
+	note := url.Values{"back": {"/comments"}, "subject": {testdb.AuthorID(p, "books4less").String()}}
+	note.Set("note", "The same link as last week, under another name.")
+	f.ada.act(t, "/console/notes", note)
+	c.browse(t, f, "picture", map[string]any{
+		"keys": map[string]string{"Ada": f.adaKey.Reveal()}, "item": events.PostID(p, "books4less").String(),
 	})
 }
 

@@ -240,6 +240,15 @@ const parts = {
     await Promise.all([decide(await open(input.keys.Ada), "f"), decide(await open(input.keys.Grace), "d")]);
   },
 
+  // picture saves the picture of the documents.
+  async picture() {
+    const page = await open(input.keys.Ada);
+    await page.setViewport({ width: 1200, height: 860 });
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "light" }]);
+    await page.goto(`${input.home}/queue/reported?item=${input.item}`);
+    await page.screenshot({ path: `${input.pictures}/console-queue.png` });
+  },
+
   // tasks executes the tasks, with or without the script of the pages. None has more than five clicks.
   async tasks() {
     const page = await open(input.keys.Ada, input.scripts);
