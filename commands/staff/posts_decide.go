@@ -49,6 +49,9 @@ type Decisions struct {
 	replayed, mismatch bool
 }
 
+// Mismatch reports whether the command was refused because another one had the same delivery.
+func (d *Decisions) Mismatch() bool { return d.mismatch }
+
 // DecidePosts executes Hide, Restore or Dismiss for up to MaxDecided different posts, with an event each. A refusal of
 // one is its outcome, and does not keep the others from being carried out. After an error, some may have been: a retry
 // with the same delivery completes the command. A different command with the same delivery changes nothing, and has the

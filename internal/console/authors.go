@@ -237,7 +237,7 @@ func (c *Console) decideAuthor(ctx context.Context, v *visit) (*outcome, error) 
 		}
 	}
 	if _, err := d.decide(v.command(""), ctx, name, v.PostForm.Get("reason")); isNew(err) != nil {
-		return nil, err
+		return nil, isNew(err)
 	}
 	c.awaitLists(ctx)
 	if replaced := action == link && before.MemberID != nil; d.undo == "" || replaced {
@@ -258,7 +258,7 @@ func (c *Console) eraseAuthor(ctx context.Context, v *visit, name staff.AuthorNa
 		return asked, nil
 	}
 	erased, err := v.command("").EraseAuthor(ctx, name, v.PostForm.Get("reason"))
-	if isNew(err) != nil {
+	if err = isNew(err); err != nil {
 		return nil, err
 	}
 	said := []string{fmt.Sprintf("Erased: %s and %s.", count(erased.Comments, "comment", "comments"),

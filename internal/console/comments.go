@@ -255,7 +255,7 @@ func (c *Console) decide(ctx context.Context, v *visit) (*outcome, error) {
 	if !known {
 		return nil, problem.InvalidField("decision", "must be hide, restore or dismiss")
 	}
-	decided, err := v.command("").DecidePosts(ctx, decision, posts, v.PostForm.Get("reason"))
+	decided, err := decidePosts(ctx, v, decision, posts, v.PostForm.Get("reason"))
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ import (
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
+	"novelgate/readapi/pages"
 )
 
 // Config is what a Console needs.
@@ -182,6 +184,7 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm) // also if it is refused: a refusal reads where the form came from
 		ctx, cancel := c.Kit.WithTimeout(r.Context())
 		defer cancel()
 		checked.ServeHTTP(w, r.WithContext(ctx))
@@ -262,7 +265,6 @@ func (c *Console) action(ctx context.Context, p *page, v *visit) (*outcome, erro
 	if !v.isStaff() {
 		return nil, problem.New(problem.CodeForbidden, "Auditors see everything here, and change nothing.")
 	}
-	v.Body = http.MaxBytesReader(v.writer, v.Body, maxForm)
 	if err := v.ParseForm(); err != nil {
 		return nil, problem.InvalidRequest().WithDetail("The form cannot be read: it is broken, or has more than 256 KiB.")
 	}
@@ -285,8 +287,12 @@ func (c *Console) action(ctx context.Context, p *page, v *visit) (*outcome, erro
 func (c *Console) leave(ctx context.Context, v *visit, done *outcome, failed bool) {
 	ctx, cancel := c.Kit.WithTimeout(ctx)
 	defer cancel()
+	if done.undo != nil {
+		done.undo.ID, _ = web.ParseID(v.once)
+		done.undo.Label = pages.WithoutBidi(done.undo.Label)
+	}
 	if done.notice != "" || done.undo != nil {
-		said := notice{Text: done.notice, Failed: failed}
+		said := notice{Text: pages.WithoutBidi(done.notice), Failed: failed}
 		if err := c.sessions.remember(ctx, v.session, said, done.undo); err != nil {
 			c.Kit.Logger.WarnContext(ctx, "the outcome of an action is not shown", slog.Any("error", err))
 		}
@@ -299,11 +305,14 @@ func (c *Console) lead(w http.ResponseWriter, r *http.Request, path string) {
 	http.Redirect(w, r, c.Base+"/console"+path, http.StatusSeeOther) //nolint:gosec // see above
 }
 
+// dots are a segment with which a path leaves the console. Browsers resolve it escaped, too.
+var dots = regexp.MustCompile(`(?i)/(\.|%2e){2}(/|$)`)
+
 // local returns a path below /console that a form has sent; "" for anything else.
 func local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.Fragment != "" || !strings.HasPrefix(path, "/") ||
-		strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n") {
+		strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n") || dots.MatchString(u.EscapedPath()) {
 		return ""
 	}
 	return path

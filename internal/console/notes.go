@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
 )
@@ -49,13 +50,30 @@ func (c *Console) note(ctx context.Context, v *visit) (*outcome, error) {
 	if n := utf8.RuneCountInString(text); n < 1 || n > most {
 		return nil, problem.InvalidField("note", fmt.Sprintf("must have 1 to %d characters", most))
 	}
-	// The same form sent twice adds one note.
-	_, err = c.Pool.Exec(ctx, `INSERT INTO console_notes (form_id, subject_id, name, content) VALUES ($1, $2, $3, $4)
-ON CONFLICT (form_id) DO NOTHING`, v.once, subject, v.user.Name, text)
-	if err != nil {
-		return nil, fmt.Errorf("add a note: %w", err)
+	if auth.HasKey(text) {
+		return nil, problem.InvalidField("note", "has an API key in it, which all staff and auditors would read")
+	}
+	if err := c.addNote(ctx, v, subject, text); err != nil {
+		return nil, err
 	}
 	return &outcome{notice: "The note is added."}, nil
+}
+
+// addNoteSQL adds one note when a form is sent twice, and affects no row if the form had another note before.
+const addNoteSQL = `INSERT INTO console_notes AS n (form_id, subject_id, name, content) VALUES ($1, $2, $3, $4)
+ON CONFLICT (form_id) DO UPDATE SET content = n.content
+WHERE (n.subject_id, n.name, n.content) = (excluded.subject_id, excluded.name, excluded.content)`
+
+func (c *Console) addNote(ctx context.Context, v *visit, subject uuid.UUID, text string) error {
+	added, err := c.Pool.Exec(ctx, addNoteSQL, v.once, subject, v.user.Name, text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("add a note: %w", err)
+	case added.RowsAffected() == 0:
+		return errOtherForm
+	default:
+		return nil
+	}
 }
 
 // Forget deletes what the console keeps about erased persons: notes about them and about comments that were withdrawn

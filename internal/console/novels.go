@@ -17,7 +17,6 @@ import (
 	"novelgate/internal/names"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
-	"novelgate/readapi/pages"
 )
 
 func (c *Console) novelPages() []page {
@@ -220,7 +219,7 @@ func moderateNovels(
 		case p != nil:
 			refused.add(sentence(p), cmp.Or(before.Title, id.String()))
 		case isNew(err) != nil:
-			return nil, err
+			return nil, isNew(err)
 		default:
 			changed = append(changed, before)
 		}
@@ -259,7 +258,7 @@ func undoNovels(decision, what string, before []staff.Novel) *undo {
 }
 
 // quoted is a title within a sentence.
-func quoted(title string) string { return "“" + pages.WithoutBidi(title) + "”" }
+func quoted(title string) string { return "“" + title + "”" }
 
 // refusals are the reasons why some of several items were not changed, each with the items.
 type refusals struct {
@@ -348,7 +347,7 @@ func (c *Console) editNovel(ctx context.Context, v *visit, id uuid.UUID) (*outco
 		return &outcome{view: shown}, nil
 	}
 	if _, err := v.command("").EditNovel(ctx, id, edit.Fields, edit.Reason); isNew(err) != nil {
-		return nil, err
+		return nil, isNew(err)
 	}
 	return &outcome{notice: "The changes are saved."}, nil
 }

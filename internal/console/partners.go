@@ -428,9 +428,7 @@ func (c *Console) setPartner(
 func (c *Console) noteAction(ctx context.Context, v *visit, integration uuid.UUID, text string) {
 	ctx, cancel := c.Kit.WithTimeout(ctx) // the action may have taken all time of the request
 	defer cancel()
-	_, err := c.Pool.Exec(ctx, `INSERT INTO console_notes (form_id, subject_id, name, content) VALUES ($1, $2, $3, $4)
-ON CONFLICT (form_id) DO NOTHING`, v.once, integration, v.user.Name, text)
-	if err != nil {
+	if err := c.addNote(ctx, v, integration, text); err != nil {
 		c.Kit.Logger.WarnContext(ctx, "an action for a partner is not in its notes", slog.Any("error", err))
 	}
 	c.Kit.Logger.InfoContext(ctx, "staff acted for a partner", slog.String("name", v.user.Name),

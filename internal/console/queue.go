@@ -258,7 +258,7 @@ func (c *Console) blockAuthor(ctx context.Context, v *visit) (*outcome, error) {
 	if _, err := v.command("/block").BlockAuthor(ctx, name, reason); isNew(err) != nil {
 		return nil, isNew(err)
 	}
-	decided, err := v.command("").DecidePosts(ctx, staff.Hide, []uuid.UUID{id}, reason)
+	decided, err := decidePosts(ctx, v, staff.Hide, []uuid.UUID{id}, reason)
 	if err != nil {
 		return nil, err
 	}
@@ -303,10 +303,13 @@ func (c *Console) takeBack(ctx context.Context, v *visit) (*outcome, error) {
 	if u == nil {
 		return nil, problem.New(problem.CodeConflict, "There is nothing to undo.")
 	}
+	if v.PostForm.Get("undo") != u.ID.String() {
+		return nil, problem.New(problem.CodeConflict, "You have decided something else since. The button now undoes that.")
+	}
 	done := &outcome{to: u.To}
 	if u.Author != nil {
 		_, err := authorDecisions[u.OnAuthor].decide(v.command("/author"), ctx, *u.Author, reason)
-		if isNew(err) != nil {
+		if err = isNew(err); err != nil {
 			return nil, err
 		}
 	}
@@ -319,7 +322,7 @@ func (c *Console) takeBack(ctx context.Context, v *visit) (*outcome, error) {
 		done.notice = "Done: " + u.Label + "."
 	}
 	if len(u.Posts) > 0 {
-		decided, err := v.command("").DecidePosts(ctx, u.Decision, u.Posts, reason)
+		decided, err := decidePosts(ctx, v, u.Decision, u.Posts, reason)
 		if err != nil {
 			return nil, err
 		}
@@ -336,12 +339,33 @@ func (c *Console) takeBack(ctx context.Context, v *visit) (*outcome, error) {
 	return done, c.sessions.forget(ctx, v.session, "undo")
 }
 
+// errOtherForm refuses a form that was sent before with something else in it: a page to which the browser went back
+// still has the identifier of its form.
+var errOtherForm = problem.New(problem.CodeConflict,
+	"This page was used for another decision before. See here what holds now, and decide again.")
+
 // isNew returns the error of a command, unless the form was sent twice and the first has carried it out.
 func isNew(err error) error {
-	if _, replayed := errors.AsType[*staff.ReplayedError](err); replayed {
+	replayed, ok := errors.AsType[*staff.ReplayedError](err)
+	switch {
+	case !ok:
+		return err
+	case replayed.Mismatch:
+		return errOtherForm
+	default:
 		return nil
 	}
-	return err
+}
+
+// decidePosts decides about comments.
+func decidePosts(
+	ctx context.Context, v *visit, decision string, posts []uuid.UUID, reason string,
+) (staff.Decisions, error) {
+	decided, err := v.command("").DecidePosts(ctx, decision, posts, reason)
+	if err == nil && decided.Mismatch() {
+		err = errOtherForm
+	}
+	return decided, err
 }
 
 // outcomes adds to a text why decisions about some comments were refused.

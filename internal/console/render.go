@@ -197,7 +197,7 @@ func confirm(v *visit, question, button string) *outcome {
 		return nil
 	}
 	return &outcome{view: &view{template: "confirm", title: "Are you sure?", body: map[string]any{
-		"Question": question, "Button": button, "Path": strings.TrimPrefix(v.URL.RequestURI(), "/console"),
+		"Question": pages.WithoutBidi(question), "Button": button, "Path": strings.TrimPrefix(v.URL.RequestURI(), "/console"),
 		"Fields": v.PostForm,
 	}}}
 }

@@ -55,6 +55,7 @@ type notice struct {
 
 // undo is how to take the latest decision back.
 type undo struct {
+	ID       uuid.UUID         `json:"id"`                // of the form, so that a page undoes only what it shows
 	Label    string            `json:"label"`             // what Undo does, such as "Restore 3 comments"
 	Decision string            `json:"decision,omitzero"` // of Posts, such as staff.Hide, or of Novels, such as reject
 	Posts    []uuid.UUID       `json:"posts,omitzero"`

@@ -154,11 +154,18 @@ func (b *browser) get(t *testing.T, path string) string {
 	return w.Body.String()
 }
 
-// post sends a form, with the identifier that a page would have given it.
+var undoPattern = regexp.MustCompile(`name="undo" value="([^"]*)"`)
+
+// post sends a form, with the identifiers that a page would have given it.
 func (b *browser) post(t *testing.T, path string, form url.Values) *httptest.ResponseRecorder {
 	t.Helper()
 	if !form.Has("once") {
 		form.Set("once", uuid.NewString())
+	}
+	if path == "/console/undo" && !form.Has("undo") {
+		if found := undoPattern.FindStringSubmatch(b.get(t, "/console/partners")); found != nil {
+			form.Set("undo", found[1])
+		}
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
