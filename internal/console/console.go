@@ -38,7 +38,7 @@ import (
 
 // Config is what a Console needs.
 type Config struct {
-	Kit       *web.Kit // its Problems include those of the packages whose functions the console calls
+	Kit       *web.Kit // with Metrics; its Problems include those of the packages whose functions the console calls
 	Keys      *auth.Keys
 	Pool      *pgxpool.Pool
 	Access    *pgxpool.Pool // for sessions
@@ -64,6 +64,7 @@ type Console struct {
 	attempts  attempts
 	protect   *http.CrossOriginProtection
 	surveys   *database.ScrapeCache[*survey]
+	latency   *prometheus.Registry // has the latency of requests: to gather all metrics would query the database
 	samples   samples
 	rebuilds  rebuilds
 }
@@ -73,7 +74,9 @@ func New(config Config) (*Console, error) {
 	c := &Console{
 		Config: config, sessions: newSessions(config.Access), attempts: newAttempts(),
 		protect: http.NewCrossOriginProtection(), rebuilds: rebuilds{requests: make(chan *rebuilding)},
+		latency: prometheus.NewRegistry(),
 	}
+	c.latency.MustRegister(config.Kit.Metrics)
 	c.surveys = database.NewScrapeCache(config.Kit.Now, c.readSurvey)
 	for _, origin := range config.Origins {
 		if err := c.protect.AddTrustedOrigin(origin); err != nil {

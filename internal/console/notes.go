@@ -108,7 +108,7 @@ WHERE changed_at < statement_timestamp() - interval '15 minutes'`)
 		if err := c.Pool.SendBatch(ctx, batch).Close(); err != nil && ctx.Err() == nil {
 			c.Kit.Logger.WarnContext(ctx, "the console has not been tidied", slog.Any("error", err))
 		}
-		if err := c.samples.add(c.Gatherer, c.Kit.Now()); err != nil {
+		if err := c.samples.add(c.latency, c.Kit.Now()); err != nil {
 			c.Kit.Logger.WarnContext(ctx, "the latency of commands is not noted", slog.Any("error", err))
 		}
 	}
