@@ -1,12 +1,14 @@
 package console_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -201,6 +203,40 @@ func TestHostileAddresses(t *testing.T) {
 			if got := w.Header().Get("Location"); strings.Contains(got, "evil") || strings.Contains(got, "..") {
 				t.Errorf("%q as %s leads to %q", to, c.field, got)
 			}
+		}
+	}
+}
+
+// TestAttempts: a client cannot choose the address for which its attempts count: neither by a header, nor within its
+// network of IPv6. Only a proxy nearby says who the client is.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.now = time.Now()
+	for name, c := range map[string]struct{ remote, forwarded string }{
+		"header":            {"203.0.113.5:1", "198.51.100.%d"},
+		"IPv6":              {"[2001:db8::%x]:1", ""},
+		"IPv6 at the proxy": {"10.0.0.1:1", "192.0.2.1, 2001:db8:1::%x"},
+		"mapped":            {"[::ffff:10.0.0.2]:1", "192.0.2.%d, 192.0.2.200"},
+		"nonsense":          {"127.0.0.1:1", "nonsense %d"},
+	} {
+		fill := func(text string, i int) string {
+			if strings.Contains(text, "%") {
+				return fmt.Sprintf(text, i)
+			}
+			return text
+		}
+		code := 0
+		for i := range 11 {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/console/sign-in", strings.NewReader("key=x"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if r.RemoteAddr = fill(c.remote, i); c.forwarded != "" {
+				r.Header.Set("X-Forwarded-For", fill(c.forwarded, i))
+			}
+			code = (&browser{fixture: f}).do(r).Code
+		}
+		if code != http.StatusTooManyRequests {
+			t.Errorf("%s: an eleventh attempt: %d", name, code)
 		}
 	}
 }

@@ -265,9 +265,9 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	key, to := strings.TrimSpace(r.PostFormValue("key")), local(r.PostFormValue("to"))
 	refuse := func(status int, outcome, why string, err error) {
 		c.Metrics.signIns.WithLabelValues(outcome).Inc()
+		known, _ := auth.ParseKey(key) // what has not the form of a key may be a password, or most of a key
 		c.Kit.Logger.WarnContext(ctx, "sign-in refused", slog.String("requestId", web.RequestID(ctx)),
-			slog.String("client", client(r).String()), slog.String("key", auth.Redact(key[:min(len(key), 64)])),
-			slog.Any("error", err))
+			slog.String("client", client(r).String()), slog.Any("key", known), slog.Any("error", err))
 		c.render(w, r, nil, &view{
 			template: "sign-in", title: "Sign in", status: status, body: signInBody{To: to, Problem: why},
 		})
