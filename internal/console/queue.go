@@ -25,7 +25,7 @@ func (c *Console) queuePages() []page {
 	return []page{
 		{path: "", show: lead},
 		{path: "/queue", show: lead},
-		{path: "/queue/{queue:reported|novels}", query: []string{"item"}, show: c.queue, act: c.decideItem},
+		{path: "/queue/{queue:reported|novels}", query: []string{"item", "free"}, show: c.queue, act: c.decideItem},
 		{path: "/counts", show: c.countsAsJSON},
 		{path: "/undo", show: lead, act: c.takeBack},
 		{path: "/notes", show: lead, act: c.note},
@@ -65,7 +65,8 @@ type queueBody struct {
 // ahead is the number of items of a queue that a page looks at.
 const ahead = 50
 
-// queue shows an item of a queue: the one that is asked for, or the one that waits longest and nobody else has.
+// queue shows an item of a queue: the one that is asked for, or the one that waits longest and nobody else has. With the
+// parameter free it is the first one that nobody else has, from the one that is asked for on.
 func (c *Console) queue(ctx context.Context, v *visit) (*view, error) {
 	wanted := v.query.ID("item")
 	if err := v.query.Err(); err != nil {
@@ -77,23 +78,24 @@ func (c *Console) queue(ctx context.Context, v *visit) (*view, error) {
 	if body.Items, err = c.items(ctx, v, name); err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(body.Items, func(i queued) bool { return wanted.Valid && i.ID == wanted.UUID })
-	if at < 0 {
-		at = slices.IndexFunc(body.Items, func(i queued) bool { return i.Taken == "" })
-	}
 	if len(body.Items) > 0 {
-		at = max(at, 0) // others have all of them
+		at := slices.IndexFunc(body.Items, func(i queued) bool { return wanted.Valid && i.ID == wanted.UUID })
+		if at >= 0 && v.query.Text("free") == "" {
+			_, err = c.take(ctx, v, wanted.UUID)
+		} else {
+			at, err = c.takeFree(ctx, v, body.Items, max(at, 0))
+		}
+		if err != nil {
+			return nil, err
+		}
 		body.Item = &body.Items[at]
-		path := func(i int) string {
+		path := func(i int, more string) string {
 			if i < 0 || i >= len(body.Items) {
 				return ""
 			}
-			return "/queue/" + name + "?item=" + body.Items[i].ID.String()
+			return "/queue/" + name + "?item=" + body.Items[i].ID.String() + more
 		}
-		body.Next, body.Previous = path(at+1), path(at-1)
-		if err := c.take(ctx, v, body.Item.ID); err != nil {
-			return nil, err
-		}
+		body.Next, body.Previous = path(at+1, "&free=yes"), path(at-1, "")
 		if err := c.describe(ctx, v, body); err != nil {
 			return nil, err
 		}
@@ -171,20 +173,39 @@ func scanWaiting(row pgx.CollectableRow) (i queued, err error) {
 // claimTime is how long an item that somebody looks at is not given to others.
 const claimTime = 5 * time.Minute
 
-// take notes that a member of staff looks at an item, and at no other, unless somebody else does already.
-func (c *Console) take(ctx context.Context, v *visit, item uuid.UUID) error {
+// takeFree takes the first of the items from start on that nobody else has, or else the first one before it, and returns
+// its index; start when others have all.
+func (c *Console) takeFree(ctx context.Context, v *visit, items []queued, start int) (int, error) {
+	for n := range items {
+		i := (start + n) % len(items)
+		if items[i].Taken != "" {
+			continue
+		}
+		var err error
+		if items[i].Taken, err = c.take(ctx, v, items[i].ID); err != nil || items[i].Taken == "" {
+			return i, err
+		}
+	}
+	return start, nil
+}
+
+// take notes that a member of staff looks at an item, and at no other, unless somebody else does already, whose name it
+// returns.
+func (c *Console) take(ctx context.Context, v *visit, item uuid.UUID) (other string, err error) {
 	if !v.isStaff() {
-		return nil
+		return "", nil
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(`DELETE FROM console_claims WHERE person_id = $1 AND item_id <> $2 OR ends_at < $3`, v.user.ID, item, v.at)
 	batch.Queue(`INSERT INTO console_claims AS c (item_id, person_id, name, ends_at) VALUES ($1, $2, $3, $4)
-ON CONFLICT (item_id) DO UPDATE SET ends_at = excluded.ends_at WHERE c.person_id = excluded.person_id`, item, v.user.ID,
-		v.user.Name, v.at.Add(claimTime))
+ON CONFLICT (item_id) DO UPDATE
+SET ends_at = CASE c.person_id WHEN excluded.person_id THEN excluded.ends_at ELSE c.ends_at END
+RETURNING CASE c.person_id WHEN $2 THEN '' ELSE c.name END`, item, v.user.ID, v.user.Name, v.at.Add(claimTime)).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&other) })
 	if err := c.Pool.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("take an item: %w", err)
+		return "", fmt.Errorf("take an item: %w", err)
 	}
-	return nil
+	return other, nil
 }
 
 // findTaken sets who else has the items.

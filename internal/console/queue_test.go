@@ -2,8 +2,10 @@ package console_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -122,6 +124,27 @@ func TestTwoModerators(t *testing.T) {
 	if got := shown(grace, item); !strings.Contains(got, "<bdi>Ada</bdi> is looking at this, too.") {
 		t.Errorf("Grace sees %s", got)
 	}
+	if got := shown(grace, item+"&free=yes"); !strings.Contains(got, "text of the second") {
+		t.Errorf("Grace is led to %s", got)
+	}
+	for range 10 { // at the same moment
+		testdb.Must(f.staff.Pool.Exec(t.Context(), `DELETE FROM console_claims`))(t)
+		var pages [2]string
+		var both sync.WaitGroup
+		for i, b := range []*browser{f.ada, grace} {
+			both.Go(func() {
+				pages[i] = b.do(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/queue/reported", nil)).
+					Body.String()
+			})
+		}
+		both.Wait()
+		_, one, _ := strings.Cut(pages[0], `name="post" value="`)
+		_, two, _ := strings.Cut(pages[1], `name="post" value="`)
+		if one = one[:36]; one == two[:36] {
+			t.Fatalf("both were given %s", one)
+		}
+	}
+	f.ada.get(t, item)
 	hide := form(place("reported"), "post", first.String(), "decision", "hide", "reason", "rude")
 	if got := f.ada.act(t, "/console/queue/reported", hide); got != "Hidden: 1 comment." {
 		t.Errorf("Ada: %q", got)
