@@ -102,7 +102,7 @@ COMMENT ON COLUMN access_log.person_id IS 'Stream of the person; NULL for the co
 COMMENT ON COLUMN access_log.key_id IS 'API key that was used; NULL for the command line.';
 COMMENT ON COLUMN access_log.request_id IS 'X-Request-Id of the request.';
 COMMENT ON COLUMN access_log.route IS 'Template of the path, or the command.';
-COMMENT ON COLUMN access_log.parameters IS 'Parameters of the request: an object with their values, as sent.';
+COMMENT ON COLUMN access_log.parameters IS 'Parameters of the request: an object with their values, as sent, API keys shortened.';
 COMMENT ON COLUMN access_log.rows_returned IS 'Number of rows in the answer; NULL while it is being sent, and if unknown.';
 COMMENT ON COLUMN access_log.ended_at IS 'When the answer ended; NULL while it is being sent, and if unknown.';
 

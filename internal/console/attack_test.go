@@ -241,8 +241,8 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestKeyInNote: a key that somebody pastes into a note is not kept.
-func TestKeyInNote(t *testing.T) {
+// TestPastedKey: a key that somebody pastes into a note or a filter is not kept.
+func TestPastedKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	p := f.partner(t, "Acme").String()
@@ -252,5 +252,10 @@ func TestKeyInNote(t *testing.T) {
 	kept := testdb.Value[int](t, f.staff.Pool, `SELECT count(*) FROM console_notes`)
 	if !strings.Contains(got, "has an API key in it") || kept != 0 {
 		t.Errorf("%q, %d notes", got, kept)
+	}
+	f.auditor.get(t, "/console/history?correlation="+f.adaKey.Reveal())
+	read := testdb.Value[string](t, f.staff.Pool, `SELECT parameters::text FROM access_log ORDER BY entry_id DESC LIMIT 1`)
+	if strings.Contains(read, f.adaKey.Reveal()) || !strings.Contains(read, f.adaKey.Reveal()[:8]+"…") {
+		t.Errorf("the access log has %s", read)
 	}
 }

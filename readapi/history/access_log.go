@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 )
 
@@ -24,7 +25,7 @@ type Access struct {
 	KeyID      uuid.NullUUID // not for CLI
 	RequestID  string
 	Route      string            // template of the path, or the command
-	Parameters map[string]string // as sent
+	Parameters map[string]string // as sent; Begin shortens API keys in them
 }
 
 // AccessEntry is an entry of the access log.
@@ -57,6 +58,7 @@ func (l *AccessLog) Begin(ctx context.Context, r *Access) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("encode parameters of a read: %w", err)
 	}
+	parameters = []byte(auth.Redact(string(parameters))) // entries cannot be erased
 	var id int64
 	if err := l.DB.QueryRow(ctx, beginSQL, r.Role, r.Name, r.PersonID, r.KeyID, r.RequestID, r.Route,
 		parameters).Scan(&id); err != nil {
