@@ -65,8 +65,8 @@ type queueBody struct {
 // ahead is the number of items of a queue that a page looks at.
 const ahead = 50
 
-// queue shows an item of a queue: the one that is asked for, or the one that waits longest and nobody else has. With the
-// parameter free it is the first one that nobody else has, from the one that is asked for on.
+// queue shows an item of a queue: the one that is asked for, or the one that waits longest and nobody else has. With
+// the parameter free it is the first one that nobody else has, from the one that is asked for on.
 func (c *Console) queue(ctx context.Context, v *visit) (*view, error) {
 	wanted := v.query.ID("item")
 	if err := v.query.Err(); err != nil {
@@ -173,8 +173,8 @@ func scanWaiting(row pgx.CollectableRow) (i queued, err error) {
 // claimTime is how long an item that somebody looks at is not given to others.
 const claimTime = 5 * time.Minute
 
-// takeFree takes the first of the items from start on that nobody else has, or else the first one before it, and returns
-// its index; start when others have all.
+// takeFree takes the first of the items from start on that nobody else has, or else the first one before it, and
+// returns its index; start when others have all.
 func (c *Console) takeFree(ctx context.Context, v *visit, items []queued, start int) (int, error) {
 	for n := range items {
 		i := (start + n) % len(items)

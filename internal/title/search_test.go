@@ -29,9 +29,10 @@ func TestWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"Don't  say \u201cCAF\u00c9\u201d, say caf\u00e9!": "dont say cafe say cafe",
 		"chapter 12.5: b2b_x":                              "chapter 12 5 b2b x",
-		"":                                                 "", "?! \U0001f642 $": "", "\u7d05\u6a13\u5922": "\u7d05 \u6a13 \u7d05\u6a13 \u5922 \u6a13\u5922",
-		"ab\u7d05c \u6a13": "ab \u7d05 c \u6a13",
-		"\uac00\uad6c":     "\uac00 \uad6c \uac00\uad6c", "\u0434\u0430 \u0414\u0410": "\u0434\u0430 \u0434\u0430",
+		"":                                                 "", "?! \U0001f642 $": "",
+		"\u7d05\u6a13\u5922": "\u7d05 \u6a13 \u7d05\u6a13 \u5922 \u6a13\u5922",
+		"ab\u7d05c \u6a13":   "ab \u7d05 c \u6a13",
+		"\uac00\uad6c":       "\uac00 \uad6c \uac00\uad6c", "\u0434\u0430 \u0414\u0410": "\u0434\u0430 \u0434\u0430",
 	} {
 		// The same words beside others that are not ASCII.
 		longer, _ := strings.CutSuffix(strings.Join(title.Words(text+" \u0436"), " "), "\u0436")

@@ -48,7 +48,9 @@ func (p *Pages) reference() readFunc {
 func (p *Pages) download() readFunc {
 	packed, err := packClient()
 	files := map[string][]byte{"client.zip": packed}
-	for _, guide := range []string{"SPEC.md", "partners.md", "partner-clients.md", "reading.md", "staff.md", "console.md"} {
+	for _, guide := range []string{
+		"SPEC.md", "partners.md", "partner-clients.md", "reading.md", "staff.md", "console.md",
+	} {
 		if err == nil {
 			files[guide], err = docs.Guides.ReadFile(guide)
 		}
