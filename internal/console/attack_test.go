@@ -216,6 +216,7 @@ func TestAttempts(t *testing.T) {
 	for name, c := range map[string]struct{ remote, forwarded string }{
 		"header":            {"203.0.113.5:1", "198.51.100.%d"},
 		"IPv6":              {"[2001:db8::%x]:1", ""},
+		"port":              {"10.0.0.1:1", "192.0.2.7:%d"},
 		"IPv6 at the proxy": {"10.0.0.1:1", "192.0.2.1, 2001:db8:1::%x"},
 		"mapped":            {"[::ffff:10.0.0.2]:1", "192.0.2.%d, 192.0.2.200"},
 		"nonsense":          {"127.0.0.1:1", "nonsense %d"},

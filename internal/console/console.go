@@ -230,6 +230,10 @@ func (c *Console) serve(p *page) http.Handler {
 			c.lead(w, r, string(to))
 			return
 		}
+		if shown != nil && err == nil && !v.isStaff() {
+			// Over the API auditors read nothing without an entry, either.
+			_, _, err = c.beginRead(r.Context(), v, p.path)
+		}
 		if shown != nil || err != nil {
 			c.send(v, shown, err)
 		}

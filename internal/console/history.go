@@ -47,22 +47,7 @@ func (c *Console) recorded(
 	path string, query []string, read func(ctx context.Context, v *visit) (*view, int, error),
 ) page {
 	return page{path: path, query: query, show: func(ctx context.Context, v *visit) (*view, error) {
-		log := &history.AccessLog{DB: c.History}
-		sent := map[string]string{}
-		for name, value := range v.query.All() {
-			if value != "" { // an empty field of a form
-				sent[name] = value
-			}
-		}
-		for name, value := range mux.Vars(v.Request) {
-			sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
-		}
-		entry, err := log.Begin(ctx, &history.Access{
-			Role: v.user.Role, Name: v.user.Name,
-			PersonID:  uuid.NullUUID{UUID: v.user.ID, Valid: true},
-			KeyID:     uuid.NullUUID{UUID: v.user.KeyID, Valid: true},
-			RequestID: web.RequestID(ctx), Route: "/console" + path, Parameters: sent,
-		})
+		log, entry, err := c.beginRead(ctx, v, path)
 		if err != nil {
 			return nil, err
 		}
@@ -77,6 +62,29 @@ func (c *Console) recorded(
 		}
 		return nil, nil
 	}}
+}
+
+// beginRead commits an entry of the access log. It has no identifier of an author, which could not be erased there.
+func (c *Console) beginRead(ctx context.Context, v *visit, path string) (*history.AccessLog, int64, error) {
+	log := &history.AccessLog{DB: c.History}
+	sent := map[string]string{}
+	for name, value := range v.query.All() {
+		if value != "" && name != "uuid" { // an empty field of a form
+			sent[name] = value
+		}
+	}
+	for name, value := range mux.Vars(v.Request) {
+		if name != "uuid" {
+			sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
+		}
+	}
+	entry, err := log.Begin(ctx, &history.Access{
+		Role: v.user.Role, Name: v.user.Name,
+		PersonID:  uuid.NullUUID{UUID: v.user.ID, Valid: true},
+		KeyID:     uuid.NullUUID{UUID: v.user.KeyID, Valid: true},
+		RequestID: web.RequestID(ctx), Route: "/console" + path, Parameters: sent,
+	})
+	return log, entry, err
 }
 
 // historyBody is what a list of events shows, newest first.

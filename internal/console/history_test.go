@@ -130,6 +130,15 @@ func TestReadsAreRecorded(t *testing.T) {
 		!strings.Contains(page, "/console/history/{logIndex}") {
 		t.Error(page)
 	}
+	// What the routes of staff show, and would not show to an auditor: without the identifier of an author.
+	f.auditor.get(t, "/console/comments?state=hidden")
+	f.auditor.get(t, "/console/authors/"+f.partner(t, "Fan Site").String()+"/member%2F5")
+	f.auditor.get(t, "/console/counts")
+	if got := testdb.Value[string](t, f.staff.Pool, `SELECT string_agg(route || ' ' || parameters, ' ' ORDER BY entry_id)
+FROM access_log WHERE name = 'Otto' AND route NOT LIKE '%history%'`); !strings.HasPrefix(got, `/console/comments {"state":"hidden"} `+
+		`/console/authors/{integrationId}/{uuid`) || strings.Contains(got, "member") {
+		t.Errorf("an auditor's reads of other pages: %s", got)
+	}
 	testdb.Exec(t, f.staff.Pool, `ALTER TABLE access_log RENAME TO elsewhere`)
 	w := f.ada.do(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/history", nil))
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), `class="item"`) {

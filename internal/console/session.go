@@ -232,8 +232,11 @@ func client(r *http.Request) netip.Addr {
 	forwarded := r.Header.Values("X-Forwarded-For")
 	if len(forwarded) > 0 && (address.IsLoopback() || address.IsPrivate()) {
 		list := strings.Split(forwarded[len(forwarded)-1], ",")
-		if last, err := netip.ParseAddr(strings.TrimSpace(list[len(list)-1])); err == nil {
-			address = last
+		last := strings.TrimSpace(list[len(list)-1])
+		if withPort, err := netip.ParseAddrPort(last); err == nil {
+			address = withPort.Addr()
+		} else if alone, err := netip.ParseAddr(last); err == nil {
+			address = alone
 		}
 	}
 	if address = address.Unmap(); address.Is6() {
