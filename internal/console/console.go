@@ -73,7 +73,7 @@ type Console struct {
 func New(config Config) (*Console, error) {
 	c := &Console{
 		Config: config, sessions: newSessions(config.Access), attempts: newAttempts(),
-		protect: http.NewCrossOriginProtection(), rebuilds: rebuilds{requests: make(chan *rebuilding)},
+		protect: http.NewCrossOriginProtection(), rebuilds: rebuilds{requests: make(chan *rebuilding, 1)},
 		latency: prometheus.NewRegistry(),
 	}
 	c.latency.MustRegister(config.Kit.Metrics)

@@ -21,9 +21,10 @@ import (
 // rebuilds are those that staff start on this replica, one at a time. One that a shutdown interrupts continues when it
 // is started again.
 type rebuilds struct {
-	requests chan *rebuilding // without a buffer: refused while one runs
+	requests chan *rebuilding // with room for one
 
 	mu   sync.Mutex
+	busy bool // one runs, or will as soon as serve gets to it
 	last *rebuilding
 }
 
@@ -43,12 +44,14 @@ func (r *rebuilding) Name() string { return r.projection.Name() }
 
 // start starts a rebuild, unless another one runs.
 func (r *rebuilds) start(projection projections.Projection, by string) bool {
-	select {
-	case r.requests <- &rebuilding{projection: projection, By: by}:
-		return true
-	default:
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy {
 		return false
 	}
+	r.busy = true
+	r.requests <- &rebuilding{projection: projection, By: by}
+	return true
 }
 
 // latest returns a copy of the latest rebuild; nil without one.
@@ -89,7 +92,7 @@ func (r *rebuilds) run(ctx context.Context, c *Console, begun *rebuilding) {
 		},
 	})
 	change(func() {
-		begun.EndedAt, begun.Events = c.Kit.Now(), result.Events
+		r.busy, begun.EndedAt, begun.Events = false, c.Kit.Now(), result.Events
 		switch {
 		case err != nil && ctx.Err() != nil:
 			begun.Trouble = "the replica was stopped"
