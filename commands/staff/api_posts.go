@@ -48,17 +48,23 @@ func decidePosts(ctx context.Context, c *call, body decisionBody) (*web.Answer, 
 	return &web.Answer{Body: decided}, nil
 }
 
-func listPosts(ctx context.Context, c *call) (*web.Answer, error) {
-	q := c.query
+// ReadPostFilter reads the parameters of a list of posts, besides novel, from, to and limit. What is wrong is in q.Err.
+func ReadPostFilter(q *web.Query) PostFilter {
 	f := PostFilter{
-		NovelID: q.ID("novel").UUID, AuthorID: q.ID("author").UUID, IntegrationID: q.ID("integration").UUID,
+		AuthorID: q.ID("author").UUID, IntegrationID: q.ID("integration").UUID,
 		State: q.OneOf("state", OnlyVisible, OnlyHidden, OnlyReported, OnlyEdited, OnlyWithdrawn),
-		Text:  q.Text("text"), Chapter: q.Text("chapter"), From: q.Time("from"), To: q.Time("to"),
-		Sort: q.OneOf("sort", Newest, Waiting), Cursor: q.Text("cursor"), Limit: c.limit(),
+		Text:  q.Text("text"), Chapter: q.Text("chapter"), Sort: q.OneOf("sort", Newest, Waiting), Cursor: q.Text("cursor"),
 	}
 	if f.Chapter != "" && !IsChapter(f.Chapter) {
 		q.Refuse("chapter", `must be a decimal number or "none"`)
 	}
+	return f
+}
+
+func listPosts(ctx context.Context, c *call) (*web.Answer, error) {
+	q := c.query
+	f := ReadPostFilter(q)
+	f.NovelID, f.From, f.To, f.Limit = q.ID("novel").UUID, q.Time("from"), q.Time("to"), c.limit()
 	if err := q.Err(); err != nil {
 		return nil, err
 	}

@@ -47,16 +47,8 @@ const partnerChoices = 500
 // postFilter reads the filters of a list of comments. A novel is named by its title or its id.
 func postFilter(ctx context.Context, v *visit) (staff.PostFilter, error) {
 	q := v.query
-	f := staff.PostFilter{
-		AuthorID: q.ID("author").UUID, IntegrationID: q.ID("integration").UUID,
-		State: q.OneOf("state", staff.OnlyVisible, staff.OnlyHidden, staff.OnlyReported, staff.OnlyEdited,
-			staff.OnlyWithdrawn),
-		Text: q.Text("text"), Chapter: q.Text("chapter"), From: day(q, "from", 0), To: day(q, "to", 1),
-		Sort: q.OneOf("sort", staff.Newest, staff.Waiting), Cursor: q.Text("cursor"), Limit: pageSize,
-	}
-	if f.Chapter != "" && !staff.IsChapter(f.Chapter) {
-		q.Refuse("chapter", `must be a decimal number or "none"`)
-	}
+	f := staff.ReadPostFilter(q)
+	f.From, f.To, f.Limit = day(q, "from", 0), day(q, "to", 1), pageSize
 	if named := q.Text("novel"); named != "" {
 		id, ok := web.ParseID(named)
 		if !ok {
@@ -141,6 +133,12 @@ func (c *Console) comment(ctx context.Context, v *visit) (*view, error) {
 		return nil, err
 	}
 	body, err := c.readCase(ctx, v, id)
+	if err != nil {
+		return nil, err
+	}
+	taken := []queued{{ID: id}}
+	err = c.findTaken(ctx, v, taken)
+	body.Taken = taken[0].Taken
 	return &view{template: "comment", title: "Comment", body: body}, err
 }
 
@@ -158,11 +156,6 @@ func (c *Console) readCase(ctx context.Context, v *visit, id uuid.UUID) (*caseBo
 		most := slices.MaxFunc(body.Reports, func(a, b report) int { return a.Count - b.Count })
 		body.Reason = "Reported as " + most.Reason + "."
 	}
-	taken := []queued{{ID: id}}
-	if err := c.findTaken(ctx, v, taken); err != nil {
-		return nil, err
-	}
-	body.Taken = taken[0].Taken
 	if body.Notes, err = c.notes(ctx, id); err != nil {
 		return nil, err
 	}

@@ -108,7 +108,9 @@ func (c *Console) queue(ctx context.Context, v *visit) (*view, error) {
 // describe reads the item that the page shows as a whole.
 func (c *Console) describe(ctx context.Context, v *visit, body *queueBody) (err error) {
 	if body.Name == "reported" {
-		body.Case, err = c.readCase(ctx, v, body.Item.ID)
+		if body.Case, err = c.readCase(ctx, v, body.Item.ID); err == nil {
+			body.Case.Taken = body.Item.Taken
+		}
 		return err
 	}
 	found, err := v.staff.NovelWithHistory(ctx, body.Item.ID)
